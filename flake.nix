@@ -31,6 +31,8 @@
             cargoBuildFlags = [
               "--package"
               "subscope"
+              "--package"
+              "subscope-team"
             ];
             # The tests need tmux and a terminal.
             doCheck = false;

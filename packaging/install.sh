@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs subscope @VERSION@ for this user, or below a prefix: downloads the archive of this machine, checks its sum,
-# and copies binary, manual pages and completions. Asks nothing, needs no root, changes no settings.
+# and copies programs, manual pages and completions. Asks nothing, needs no root, changes no settings.
 #
 #   sh install.sh                      into ~/.local
 #   PREFIX=/usr/local sh install.sh    into /usr/local
 #   SUBSCOPE_URL=… sh install.sh       from another folder of a release: https://, http:// or file://
 #
-# Remove it: rm PREFIX/bin/subscope PREFIX/share/man/man1/subscope*.1, and the completions that it names.
+# Remove it: rm PREFIX/bin/subscope PREFIX/bin/subscope-team PREFIX/share/man/man1/subscope*.1, and the completions that it names.
 set -eu
 
 version=@VERSION@
@@ -72,7 +72,9 @@ copy() {
   mv -f "$3.new" "$3"
 }
 contents=$folder/$name
-copy 755 "$contents/subscope" "$prefix/bin/subscope"
+for program in subscope subscope-team; do
+  copy 755 "$contents/$program" "$prefix/bin/$program"
+done
 for page in "$contents"/man/*.1; do
   copy 644 "$page" "$prefix/share/man/man1/$(basename "$page")"
 done
@@ -80,7 +82,7 @@ copy 644 "$contents/completions/subscope.bash" "$prefix/share/bash-completion/co
 copy 644 "$contents/completions/_subscope" "$prefix/share/zsh/site-functions/_subscope"
 copy 644 "$contents/completions/subscope.fish" "$prefix/share/fish/vendor_completions.d/subscope.fish"
 
-echo "installed $prefix/bin/subscope, its manual pages, and completions for bash, zsh and fish below $prefix/share"
+echo "installed $prefix/bin/subscope, $prefix/bin/subscope-team, their manual pages, and completions for bash, zsh and fish below $prefix/share"
 case ":${PATH:-}:" in
   *":$prefix/bin:"*) echo "try: subscope demo" ;;
   *) echo "$prefix/bin is not in PATH; try: $prefix/bin/subscope demo" ;;

@@ -27,7 +27,7 @@ class Subscope < Formula
   end
 
   def install
-    bin.install "subscope"
+    bin.install "subscope", "subscope-team"
     man1.install Dir["man/*.1"]
     bash_completion.install "completions/subscope.bash" => "subscope"
     zsh_completion.install "completions/_subscope"
@@ -36,6 +36,7 @@ class Subscope < Formula
 
   test do
     assert_match version.to_s, shell_output("#{bin}/subscope --version")
+    assert_match version.to_s, shell_output("#{bin}/subscope-team --version")
     assert_match "Explore", shell_output("#{bin}/subscope demo --plain --speed 10000")
   end
 end

@@ -35,7 +35,7 @@ const BENCHES: [Bench; 8] = [
     bench("subscope", "run", "The overhead of `run`"),
     bench("subscope-tui", "frames", "Frames of the terminal UI"),
     bench("subscope-client", "publish", "Publishing an event without a listener"),
-    bench("subscope", "team", "The store of a team"),
+    bench("subscope-team", "team", "The store of a team"),
 ];
 
 /// The compared tool from npm; the one from PyPI is pinned with those of `truth`.
@@ -89,8 +89,8 @@ fn with_section(text: &str, of: &Bench, about: &str, table: &str) -> String {
         Written by `cargo xtask bench`. Each figure is a median over interleaved rounds of one run, with the least and\n\
         the greatest; an A/A row (the same contender twice) says how much of a ratio is noise. Budgets are those of the\n\
         project's issues. Each section names the machine and the commit of its run: `cargo xtask bench NAME` writes one\n\
-        anew. The questions stand in `benches` of `crates/cli`, `crates/store`, `crates/tui` and `crates/client`. Profile:\n\
-        `dist`, that of the archives.\n"
+        anew. The questions stand in `benches` of `crates/cli`, `crates/store`, `crates/tui`, `crates/client` and\n\
+        `crates/team`. Profile: `dist`, that of the archives.\n"
         .to_owned();
     for bench in &BENCHES {
         let head = format!("\n## {}: `{}`\n\n", bench.subject, bench.name);

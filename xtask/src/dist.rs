@@ -24,10 +24,13 @@ use crate::step::{announce, root, skipped, target_folder};
 use archive::Archive;
 use targets::{Target, Toolchain};
 
+/// What every archive and package installs: the tool, and the server of a team. Each is also the name of its package.
+const PROGRAMS: [&str; 2] = ["subscope", "subscope-team"];
+
 /// A `dist` run: what it makes, and where.
 #[derive(Debug)]
 struct Release {
-    /// Version of the binary's package.
+    /// Version of the programs.
     version: String,
     /// Holds the archives and packages, which are published.
     folder: PathBuf,
@@ -68,18 +71,18 @@ impl Release {
     /// Builds the archives of these targets, except those for which this machine lacks a standard library.
     fn build(&self, targets: &[&'static Target]) -> Result<()> {
         let toolchain = Toolchain::find()?;
-        let mut binaries = Vec::new();
+        let mut built = Vec::new();
         for target in targets {
-            if let Some(binary) = toolchain.build(target)? {
-                binaries.push((*target, binary));
+            if let Some(folder) = toolchain.build(target)? {
+                built.push((*target, folder));
             }
         }
-        if binaries.is_empty() {
+        if built.is_empty() {
             bail!("no target can be built on this machine");
         }
-        let documents = archive::documents(self, &binaries)?;
-        for (target, binary) in &binaries {
-            Archive::write(self, target, binary, &documents)?;
+        let documents = archive::documents(self, &built)?;
+        for (target, folder) in &built {
+            Archive::write(self, target, folder, &documents)?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::step::{cargo, output};
 
-/// All crates except those used only by tests and xtask.
+/// All crates except those used only by tests and xtask, and the server of a team, which is a program of its own.
 const EVERYTHING: &[&str] = &["*"];
 
 /// Each crate with its allowed dependencies. `model` may be used by every crate below.
@@ -43,9 +43,11 @@ const EDGES: &[(&str, &[&str])] = &[
     // made by the same pure functions as for the other user interfaces. `client`: the type of the events that programs
     // publish, which describes the route that takes them.
     ("server", &["client", "hub", "page", "render", "export"]),
+    // `render`: sanitizes messages. The others: errors of theirs have hints.
+    ("program", &["collect", "export", "render", "store"]),
     // `server`: the page, parameters and answers that are the same as a hub's, and errors. `store`: the queries that
-    // every store answers. `hub`: the clock, and the display of hits.
-    ("team", &["export", "hub", "server", "store"]),
+    // every store answers. `hub`: the clock, and the display of hits. `program`, `render`: arguments and messages.
+    ("team", &["export", "hub", "program", "render", "server", "store"]),
     // A run connects a child to a private hub: it is the hub's driver, opens its listener, forwards to the machine's
     // hub, and writes traces. User interfaces do not depend on it. `guard`: a command ends with the run that is killed.
     // `harness`: the dialect of the child's output, and the notes of its processes. `collect`: transcripts written in
@@ -120,7 +122,8 @@ fn compare(json: &str, table: &[(&str, &[&str])]) -> Result<Vec<String>> {
             continue;
         };
         for target in package.own() {
-            let is_everything = allowed.contains(&"*") && !matches!(target, "testkit" | "rig" | "xtask");
+            let is_everything =
+                allowed.contains(&"*") && !matches!(target, "team" | "testkit" | "rig" | "xtask");
             let is_model = target == "model" && crate_name != "model" && crate_name != "xtask";
             if !(is_everything || is_model || allowed.contains(&target)) {
                 findings.push(format!(
@@ -175,11 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn report_an_edge_upwards_and_a_testkit_that_is_shipped() {
-        let edges =
-            [("subscope-decode", "subscope-session", None), ("subscope-cli", "subscope-testkit", None)];
+    fn report_an_edge_upwards_and_what_the_tool_never_links() {
+        let edges = [
+            ("subscope-decode", "subscope-session", None),
+            ("subscope-cli", "subscope-testkit", None),
+            ("subscope-cli", "subscope-team", None),
+        ];
         let found = findings(&edges);
-        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
         assert!(found.iter().any(|f| f.starts_with("decode → session")), "{found:?}");
         assert!(found.iter().any(|f| f.starts_with("cli → testkit")), "{found:?}");
     }

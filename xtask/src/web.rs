@@ -52,7 +52,10 @@ pub(crate) fn look(which: &[&str]) -> Result<()> {
     }
     // Release build, since performance is measured.
     let profile = if which.contains(&"speed") { "release" } else { "dev" };
-    run("build for page", cargo().args(["build", "--package", "subscope", "--profile", profile]))?;
+    run(
+        "build for page",
+        cargo().args(["build", "--package", "subscope", "--package", "subscope-team", "--profile", profile]),
+    )?;
     let folder_of_profile = if profile == "dev" { "debug" } else { profile };
     let subscope = target_folder()?.join(folder_of_profile).join("subscope");
     let mut tests = program("npx");

@@ -10,15 +10,15 @@ use std::{
 use subscope_client::check_owner;
 use subscope_hub::{Budgets, HubOptions};
 use subscope_model::{Millis, Problem, Text, Zone};
+use subscope_program::{CliError, ErrorKind, Global, Verbosity};
 use subscope_render::{Detail, Style, TreeOptions, safe};
 use subscope_session::{LimitRule, Limits};
 
 use crate::{
-    args::{CliCommand, Global},
+    args::{CliCommand, apply_global},
     clock,
     config::{ConfigPaths, Layer, LoadedConfig, PRICES, Settings, SilenceLimit, load},
     environment::Environment,
-    error::{CliError, ErrorKind},
     output,
     prices::{self, Prices},
     terminal::{Terminal, TerminalProbe},
@@ -27,16 +27,6 @@ use crate::{
 /// Problems printed individually; the others are only counted, unless `-v` is given. A binary file given by mistake has
 /// millions.
 const SHOWN_PROBLEMS: usize = 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verbosity {
-    /// Errors only.
-    Quiet,
-    /// Also warnings.
-    Normal,
-    /// Also progress, and every problem.
-    Verbose,
-}
 
 /// Shared context of all commands.
 #[derive(Debug)]
@@ -79,7 +69,7 @@ impl Context {
     ) -> Self {
         let paths = ConfigPaths::find(global.config.as_deref(), &environment);
         let mut config = load(paths, &environment);
-        global.apply_to(&mut config);
+        apply_global(global, &mut config);
         if let Some(command) = command {
             command.apply_to(&mut config);
         }

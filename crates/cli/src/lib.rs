@@ -8,10 +8,8 @@ mod command;
 mod config;
 mod context;
 mod environment;
-mod error;
 mod forward;
 mod hub_connection;
-mod logging;
 mod output;
 mod prelude;
 mod prices;
@@ -22,13 +20,13 @@ use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
+use subscope_program::{CliError, ErrorKind};
 
 use crate::{
     args::{Cli, CliCommand},
     command::{hook, init, run},
     context::Context,
     environment::Environment,
-    error::{CliError, ErrorKind},
     terminal::TerminalProbe,
 };
 

@@ -10,9 +10,11 @@ use std::{
 };
 
 use serde::Serialize;
+use subscope_program::CliError;
+pub(crate) use subscope_program::complain;
 use subscope_render::safe;
 
-use crate::{context::Context, error::CliError};
+use crate::context::Context;
 
 /// Write buffer size: the default capacity of a Linux pipe. Larger buffers did not print a tree sooner.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -160,11 +162,6 @@ impl<W: Write> Write for HarmlessJson<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
-}
-
-/// Writes a text to stderr while holding its lock. Errors are ignored.
-pub(crate) fn complain(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use subscope_model::PriceTable;
+use subscope_program::{CliError, ErrorKind};
 
-use crate::{
-    config::{LIMIT_BYTES, SettingOrigin, read_text, syntax_error},
-    error::{CliError, ErrorKind},
-};
+use crate::config::{LIMIT_BYTES, SettingOrigin, read_text, syntax_error};
 
 /// The bundled table; its header names the source of the prices.
 const BUNDLED: &str = include_str!("../data/prices.toml");

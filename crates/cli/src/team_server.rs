@@ -9,7 +9,7 @@ use std::{
 use subscope_client::{Client, ClientError, Remote};
 use subscope_model::SessionId;
 
-use crate::{config::read_text, error::ErrorKind, prelude::*};
+use crate::{config::read_text, prelude::*};
 
 /// Environment variable with the URL of the server to ask.
 const URL: &str = "SUBSCOPE_TEAM_URL";

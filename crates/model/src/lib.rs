@@ -14,12 +14,14 @@ mod detail;
 mod event;
 mod event_record;
 mod feed;
+mod groups;
 mod hub;
 mod id;
 mod iteration;
 mod list;
 mod live_view;
 mod observation;
+mod people;
 mod price;
 mod problem;
 mod process;
@@ -50,6 +52,7 @@ pub use detail::{FinishReason, ResponseDetail, RunDetail, SessionDetail};
 pub use event::{Event, EventKind, EventSchema, feed_line};
 pub use event_record::{CompactData, EventData, EventRecord, MissingField};
 pub use feed::{Change, Feed, FeedItem, Shared, Update};
+pub use groups::{Dimension, GROUPS_SCHEMA, GroupQuery, GroupRow, Groups};
 pub use hub::{
     AGENT_SCHEMA, AgentName, FacetCount, Facets, Forwarding, HITS_SCHEMA, Health, Hits, HubMode, IdMatches,
     NAMES_SCHEMA, OLDEST_PROTOCOL, ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit,
@@ -69,6 +72,7 @@ pub use observation::{
     Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnInput, SpawnMode,
     SpawnResult, SpawnTotals, TitleOrigin, ToolClass, WorkTree,
 };
+pub use people::{PEOPLE_SCHEMA, People, PersonMachine, WORKING_SCHEMA, WorkingSession, WorkingSessions};
 pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};
 pub use problem::Problem;
 pub use process::{ProcessActivity, ProcessEnd, ProcessExit, ProcessNoteLine};

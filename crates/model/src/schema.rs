@@ -4,9 +4,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
-    ExecutionTrace, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, ProcessEnd,
-    ProcessNoteLine, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder,
-    TrajectoryLine, Tree,
+    ExecutionTrace, Groups, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, People,
+    ProcessEnd, ProcessNoteLine, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder,
+    TrajectoryLine, Tree, WorkingSessions,
     feed::{FeedPosition, MissedData},
 };
 
@@ -90,6 +90,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "An ended subagent with its calls",
         "`export --as execution`: an array",
     ),
+    FormatSchema::of::<Groups>(
+        "groups",
+        "Sums of a team's sessions by some dimensions",
+        "`GET /api/v1/stats?by=` of a team's server",
+    ),
     FormatSchema::of::<Hits>("hits", "Texts that a search found", "`search --json`, `GET /api/v1/search`"),
     FormatSchema::of::<IterationMeta>(
         "iteration",
@@ -110,6 +115,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "names",
         "Sessions and agents whose ids begin with a prefix",
         "`GET /api/v1/names`",
+    ),
+    FormatSchema::of::<People>(
+        "people",
+        "Users of a team with their machines",
+        "`GET /api/v1/people` of a team's server",
     ),
     FormatSchema::of::<ProcessEnd>(
         "process",
@@ -168,5 +178,10 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "tree",
         "A session with all its agents",
         "`tree --json`, `GET /api/v1/sessions/{id}/tree`",
+    ),
+    FormatSchema::of::<WorkingSessions>(
+        "working",
+        "Sessions of a team that are at work",
+        "`GET /api/v1/working` of a team's server",
     ),
 ];

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_hub::clock;
 use subscope_model::{SessionId, Snapshot};
+use subscope_program::TokenRole;
 use subscope_server::ApiError;
 use tokio::time::timeout;
 
@@ -24,7 +25,7 @@ use crate::{
     read::TeamFilter,
     routes::TeamApp,
     rows::{Snapshots, day_name},
-    tokens::{Identity, TokenRole},
+    tokens::Identity,
 };
 
 /// Most bytes of a request's body.

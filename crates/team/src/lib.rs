@@ -11,10 +11,8 @@
 
 mod auth;
 mod engine;
-mod figures;
 mod gather;
 mod ingest;
-mod people;
 mod read;
 mod routes;
 mod rows;
@@ -23,11 +21,9 @@ mod tables;
 mod tokens;
 
 pub use engine::{Engine, EngineError};
-pub use figures::{Dimension, FORMAT_SCHEMAS, GroupQuery, GroupRow, Groups};
 pub use gather::{Gather, GatherError};
-pub use people::{People, PersonMachine, WorkingSession, WorkingSessions};
 pub use read::{Reader, TeamFilter};
 pub use rows::Snapshots;
 pub use serve::{ServeOptions, TeamServeError, TlsFiles, serve};
-pub use tables::{Retention, TableError, prepare};
-pub use tokens::{Identity, Tenant, TokenFile, TokenFileError, TokenRole, new_token};
+pub use tables::{TableError, prepare};
+pub use tokens::{Identity, Tenant, TokenFile, TokenFileError, new_token};

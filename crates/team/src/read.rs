@@ -10,14 +10,15 @@ use std::collections::HashMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
-use subscope_model::{AgentId, Hits, Millis, SearchQuery, SessionId, SessionRow, Stats, StatsQuery, Tree};
+use subscope_model::{
+    AgentId, GroupQuery, Groups, Hits, Millis, People, SearchQuery, SessionId, SessionRow, Stats, StatsQuery,
+    Tree, WorkingSessions,
+};
 use subscope_store::{AgentLabel, ListQuery, SessionQueries, StoreResult};
 use tokio::runtime::Handle;
 
 use crate::{
     engine::{BoundValue, Engine, EngineError, Scoped, TenantQuery, TenantTable, Versions},
-    figures::{GroupQuery, Groups},
-    people::{People, WorkingSessions},
     tokens::Tenant,
 };
 

@@ -16,7 +16,9 @@ use std::sync::{
 
 use axum::{Router, http::StatusCode, middleware};
 use schemars::SchemaGenerator;
-use subscope_model::{Hits, IdMatches, OneAgent, SessionPage, Snapshot, Status, Tree};
+use subscope_model::{
+    Hits, IdMatches, OneAgent, People, SessionPage, Snapshot, Status, Tree, WorkingSessions,
+};
 use subscope_server::{ApiError, BodyTypes, ErrorBody, TimelinePage, team_page_not_found, team_page_routes};
 use subscope_store::StoreResult;
 use tokio::{runtime::Handle, sync::Semaphore};
@@ -28,7 +30,6 @@ use crate::{
     engine::Engine,
     gather::{Gather, chain},
     ingest,
-    people::{People, WorkingSessions},
     read::{Reader, TeamFilter},
     tokens::{Identity, TokenFile},
 };

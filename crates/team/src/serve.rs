@@ -14,13 +14,14 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
     server::conn::auto,
 };
+use subscope_program::Retention;
 use tokio::runtime;
 
 use crate::{
     engine::{Engine, EngineError},
     gather::{Gather, chain},
     routes::{TeamState, router},
-    tables::{Retention, TableError, prepare},
+    tables::{TableError, prepare},
     tokens::{TokenFile, TokenFileError},
 };
 use opening::OpeningTimeout;

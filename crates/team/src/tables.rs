@@ -1,6 +1,6 @@
 //! Tables: made or brought up to date when a server starts.
 
-use std::{fmt, str::FromStr};
+use subscope_program::Retention;
 
 use crate::engine::{Engine, EngineError};
 
@@ -9,52 +9,6 @@ const VERSION: u32 = 1;
 
 /// Oldest ClickHouse whose `ReplacingMergeTree` knows deleted rows.
 const OLDEST: (u32, u32) = (23, 2);
-
-/// Days for which rows are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// Rows of sessions: lists and figures.
-    pub sessions: u16,
-    /// Trees.
-    pub trees: u16,
-    /// Searchable passages.
-    pub texts: u16,
-}
-
-impl Default for Retention {
-    /// Figures of a year; trees of a quarter; texts of a month, which are most of the bytes.
-    fn default() -> Self {
-        Self { sessions: 400, trees: 90, texts: 30 }
-    }
-}
-
-impl fmt::Display for Retention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sessions={}d,trees={}d,texts={}d", self.sessions, self.trees, self.texts)
-    }
-}
-
-impl FromStr for Retention {
-    type Err = String;
-
-    /// Parses `sessions=400d,trees=90d,texts=30d`; what is left out has its default.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut retention = Self::default();
-        for part in text.split(',') {
-            let (name, days) = part.split_once('=').ok_or_else(|| format!("{part:?} is not NAME=DAYSd"))?;
-            let days =
-                days.strip_suffix('d').and_then(|days| days.parse::<u16>().ok()).filter(|days| *days > 0);
-            let days = days.ok_or_else(|| format!("{part:?}: days are a number and d, as in 90d"))?;
-            match name {
-                "sessions" => retention.sessions = days,
-                "trees" => retention.trees = days,
-                "texts" => retention.texts = days,
-                _ => return Err(format!("there is no table {name:?}: sessions, trees or texts")),
-            }
-        }
-        Ok(retention)
-    }
-}
 
 /// Error of preparing the tables.
 #[derive(Debug, thiserror::Error)]
@@ -246,15 +200,6 @@ async fn keep(engine: &Engine, dialect: &TableEngine<'_>, table: &str, days: u16
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn retention_is_parsed_and_printed() {
-        let parsed: Retention = "sessions=30d,texts=7d".parse().unwrap();
-        assert_eq!(parsed.to_string(), "sessions=30d,trees=90d,texts=7d");
-        for wrong in ["", "30d", "sessions=0d", "sessions=30", "sessions=-1d", "rows=3d", "trees=99999d"] {
-            assert!(wrong.parse::<Retention>().is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn versions_are_compared_by_number() {

@@ -16,9 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::ValueEnum as _;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subscope_hub::clock;
+use subscope_program::TokenRole;
 use subscope_server::random_hex;
 
 /// Begin of every token: what scanners for secrets look for.
@@ -47,37 +49,6 @@ impl Tenant {
     /// Its name.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// What the owner of a token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenRole {
-    /// Sends sessions as its user, and reads its tenant.
-    Writer,
-    /// Reads its tenant.
-    Reader,
-    /// As a writer; may also remove others' sessions.
-    Admin,
-}
-
-impl TokenRole {
-    /// Returns the word of the token file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Writer => "writer",
-            Self::Reader => "reader",
-            Self::Admin => "admin",
-        }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        [Self::Writer, Self::Reader, Self::Admin].into_iter().find(|role| role.as_str() == word)
-    }
-
-    /// Whether it may send sessions.
-    pub(crate) fn writes(self) -> bool {
-        self != Self::Reader
     }
 }
 
@@ -407,7 +378,7 @@ fn parse_line(text: &str) -> Result<Option<TokenLine>, &'static str> {
     let (Some(tenant), Some(user), Some(role)) = (words.next(), words.next(), words.next()) else {
         return Err("it is not: SHA256 TENANT USER ROLE [TEAM]");
     };
-    let role = TokenRole::parse(role).ok_or("the role is none of writer, reader, admin")?;
+    let role = TokenRole::from_str(role, false).map_err(|_| "the role is none of writer, reader, admin")?;
     let team = words.next().unwrap_or_default().to_owned();
     let identity = Identity { tenant: Tenant(tenant.into()), user: user.to_owned(), role, team };
     Ok(Some(TokenLine { hash, identity }))

@@ -15,13 +15,12 @@ use engine::ClickHouse;
 use session_queries::{Answers, FilledStore, check, real};
 use subscope_export::{SnapshotHead, snapshot, tombstone};
 use subscope_model::{
-    AgentStatus, ContentLevel, Liveness, LivenessKind, SessionRow, Snapshot, SnapshotText, Tree,
+    AgentStatus, ContentLevel, Dimension, GroupQuery, Liveness, LivenessKind, PersonMachine, SessionRow,
+    Snapshot, SnapshotText, Tree,
 };
+use subscope_program::TokenRole;
 use subscope_store::{Commit, Ledger, ListQuery, MemoryStore, SessionQueries};
-use subscope_team::{
-    Dimension, Engine, Gather, GroupQuery, Identity, PersonMachine, Reader, Snapshots, TeamFilter, TokenFile,
-    TokenRole, new_token, prepare,
-};
+use subscope_team::{Engine, Gather, Identity, Reader, Snapshots, TeamFilter, TokenFile, new_token, prepare};
 use tokio::runtime::Runtime;
 
 /// A team's store with one writer.

@@ -1,4 +1,4 @@
-//! Archives: one .tar.gz per target with the binary, completions, manual pages, licenses and the bill of materials. The
+//! Archives: one .tar.gz per target with the programs, completions, manual pages, licenses and the bill of materials. The
 //! same files give the same bytes.
 
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
 use super::targets::Target;
-use super::{Release, empty_folder, file_name, inventory, notices, write};
+use super::{PROGRAMS, Release, empty_folder, file_name, inventory, notices, write};
 use crate::step::{announce, output, program, root, succeeds};
 
 /// File of the sums.
@@ -43,15 +43,16 @@ pub(super) struct Archive {
     pub(super) contents: PathBuf,
 }
 
-/// Makes the content of every archive except the binary: completions, manual pages, licenses, bill of materials. One of
-/// the binaries must run on this machine.
-pub(super) fn documents(release: &Release, binaries: &[(&'static Target, PathBuf)]) -> Result<PathBuf> {
+/// Makes the content of every archive except the programs: completions, manual pages, licenses, bill of materials. The
+/// tool of one of the targets, each with the folder of its programs, must run on this machine.
+pub(super) fn documents(release: &Release, built: &[(&'static Target, PathBuf)]) -> Result<PathBuf> {
     announce("dist: completions, manual pages, licenses, bill of materials");
     let folder = release.scratch.join("documents");
     empty_folder(&folder)?;
-    let runs = binaries.iter().find(|(_, binary)| succeeds(program(binary).arg("--version")));
-    let (_, binary) =
-        runs.context("none of the built binaries runs on this machine, so nothing prints the manual")?;
+    let mut tools = built.iter().map(|(_, folder)| folder.join(PROGRAMS[0]));
+    let binary = &tools
+        .find(|binary| succeeds(program(binary).arg("--version")))
+        .context("none of the built binaries runs on this machine, so nothing prints the manual")?;
     let version = output(program(binary).arg("--version"))?;
     if !version.contains(&release.version) {
         bail!("the binary is {}, the manifest {}", version.trim(), release.version);
@@ -74,14 +75,15 @@ pub(super) fn documents(release: &Release, binaries: &[(&'static Target, PathBuf
 }
 
 impl Archive {
-    /// Writes the archive of a target and its bill of materials, which is published next to it as well.
-    pub(super) fn write(release: &Release, target: &Target, binary: &Path, documents: &Path) -> Result<()> {
+    /// Writes the archive of a target, with the programs in `built`, and its bill of materials, which is published next to
+    /// it as well.
+    pub(super) fn write(release: &Release, target: &Target, built: &Path, documents: &Path) -> Result<()> {
         let file = Self::path(release, target);
         announce(&format!("dist: {}", file_name(&file)));
         let folder = format!("subscope-{}-{}", release.version, target.triple);
         let mut files: Vec<(String, PathBuf)> =
             below(documents)?.into_iter().map(|(name, path)| (format!("{folder}/{name}"), path)).collect();
-        files.push((format!("{folder}/subscope"), binary.to_path_buf()));
+        files.extend(PROGRAMS.map(|name| (format!("{folder}/{name}"), built.join(name))));
         files.sort();
         let writer = File::create(&file).with_context(|| format!("cannot write {}", file.display()))?;
         let mut tar = tar::Builder::new(GzEncoder::new(writer, Compression::best()));
@@ -89,7 +91,7 @@ impl Archive {
             let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let mut header = tar::Header::new_ustar();
             header.set_size(bytes.len() as u64);
-            header.set_mode(if path == binary { 0o755 } else { 0o644 });
+            header.set_mode(if path.parent() == Some(built) { 0o755 } else { 0o644 });
             header.set_mtime(TIME);
             tar.append_data(&mut header, name, bytes.as_slice())?;
         }
@@ -120,14 +122,24 @@ impl Archive {
         release.folder.join(format!("subscope-{}-{}.tar.gz", release.version, target.triple))
     }
 
-    /// Returns the unpacked binary.
-    pub(super) fn binary(&self) -> PathBuf {
-        self.contents.join("subscope")
+    /// Returns the unpacked tool.
+    pub(super) fn tool(&self) -> PathBuf {
+        self.contents.join(PROGRAMS[0])
     }
 
-    /// Whether this machine runs its binary.
+    /// Copies the programs into a folder.
+    pub(super) fn copy_programs(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        for name in PROGRAMS {
+            fs::copy(self.contents.join(name), folder.join(name))
+                .with_context(|| format!("cannot copy {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether this machine runs its programs.
     pub(super) fn runs_here(&self) -> bool {
-        succeeds(program(self.binary()).arg("--version"))
+        succeeds(program(self.tool()).arg("--version"))
     }
 }
 
@@ -191,17 +203,25 @@ mod tests {
         let documents = folder.join("documents");
         write(&documents.join("man/subscope.1"), "manual").unwrap();
         write(&documents.join(SBOM), "{}").unwrap();
-        let binary = folder.join("built");
-        write(&binary, "binary").unwrap();
+        let built = folder.join("built");
+        for name in PROGRAMS {
+            write(&built.join(name), name).unwrap();
+        }
         let target = &TARGETS[0];
         assert!(Archive::open(&release, target).unwrap().is_none());
         let made = |()| {
-            Archive::write(&release, target, &binary, &documents).unwrap();
+            Archive::write(&release, target, &built, &documents).unwrap();
             Archive::open(&release, target).unwrap().unwrap()
         };
         let archive = made(());
         assert_eq!(made(()).sha256, archive.sha256);
         assert_eq!(fs::read_to_string(archive.contents.join("man/subscope.1")).unwrap(), "manual");
+        archive.copy_programs(&folder.join("installed")).unwrap();
+        for name in PROGRAMS {
+            let installed = folder.join("installed").join(name);
+            assert_eq!(fs::read_to_string(&installed).unwrap(), name);
+            assert!(!fs::metadata(&installed).unwrap().permissions().readonly());
+        }
         write_sums(&release).unwrap();
         let sums = fs::read_to_string(folder.join(SUMS)).unwrap();
         assert!(sums.contains(&format!("{}  {}\n", archive.sha256, file_name(&archive.file))), "{sums}");

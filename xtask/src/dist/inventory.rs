@@ -1,4 +1,4 @@
-//! What the binary is made of: crates, and the npm packages of its page. Written as a bill of materials in CycloneDX.
+//! What the programs are made of: crates, and the npm packages of its page. Written as a bill of materials in CycloneDX.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,10 +8,10 @@ use base64::Engine;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::targets::TARGETS;
+use super::{PROGRAMS, targets::TARGETS};
 use crate::step::{cargo, output, root};
 
-/// A crate or package inside the binary.
+/// A crate or package inside the programs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Component {
     pub(super) registry: Registry,
@@ -103,17 +103,17 @@ struct LockedCrate {
     checksum: Option<String>,
 }
 
-/// Returns the version of the binary's package.
+/// Returns the version of the tool's package.
 pub(super) fn version() -> Result<String> {
     let json = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
     let metadata: Value = serde_json::from_str(&json).context("cannot read what cargo metadata prints")?;
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let binary = packages.iter().find(|package| package["name"] == "subscope");
+    let binary = packages.iter().find(|package| package["name"] == PROGRAMS[0]);
     let version = binary.and_then(|package| package["version"].as_str());
     Ok(version.context("the workspace has no package subscope")?.to_owned())
 }
 
-/// Reads what the binary of any target is made of.
+/// Reads what the programs of any target are made of.
 pub(super) fn read() -> Result<Inventory> {
     let mut inventory = Inventory { components: BTreeSet::new(), dependencies: BTreeMap::new() };
     let mut metadata = cargo();
@@ -132,7 +132,7 @@ pub(super) fn read() -> Result<Inventory> {
 }
 
 impl Inventory {
-    /// Adds the crates linked into the binary, and those that run while it is built, without the tests'.
+    /// Adds the crates linked into the programs, and those that run while it is built, without the tests'.
     fn add_crates(&mut self, metadata: &str, lock: &str) -> Result<()> {
         let metadata: CargoMetadata =
             serde_json::from_str(metadata).context("cannot read what cargo metadata prints")?;
@@ -146,8 +146,7 @@ impl Inventory {
             metadata.packages.iter().map(|it| (it.id.as_str(), it)).collect();
         let nodes: BTreeMap<&str, &ResolveNode> =
             metadata.resolve.nodes.iter().map(|it| (it.id.as_str(), it)).collect();
-        let binary = metadata.packages.iter().find(|it| it.is_binary());
-        let mut queue = vec![binary.context("cargo metadata names no package subscope")?];
+        let mut queue: Vec<_> = metadata.packages.iter().filter(|it| it.is_program()).collect();
         let mut seen: BTreeSet<&str> = queue.iter().map(|it| it.id.as_str()).collect();
         while let Some(package) = queue.pop() {
             let edges = nodes.get(package.id.as_str()).map(|node| node.deps.as_slice()).unwrap_or_default();
@@ -163,7 +162,7 @@ impl Inventory {
             };
             let urls = needs.iter().map(|it| package_url(Registry::Crates, &it.name, &it.version)).collect();
             self.dependencies.insert(component.url(), urls);
-            if !package.is_binary() {
+            if package.name != PROGRAMS[0] {
                 self.components.insert(component);
             }
             queue.extend(needs.into_iter().filter(|it| seen.insert(&it.id)));
@@ -227,8 +226,8 @@ impl Inventory {
 }
 
 impl CratePackage {
-    fn is_binary(&self) -> bool {
-        self.name == "subscope" && self.source.is_none()
+    fn is_program(&self) -> bool {
+        PROGRAMS.contains(&self.name.as_str()) && self.source.is_none()
     }
 }
 
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_of_the_binary_are_listed_and_those_of_tests_are_not() {
+    fn crates_of_the_programs_are_listed_and_those_of_tests_are_not() {
         let metadata = json!({
             "packages": [
                 { "id": "own", "name": "subscope", "version": "1.0.0", "license": "MIT", "source": null },

@@ -1,4 +1,4 @@
-//! The licenses of everything inside the binary: crates by cargo-about, npm packages of the page from their own files,
+//! The licenses of everything inside the programs: crates by cargo-about, npm packages of the page from their own files,
 //! and the libraries that the compiler links in.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::inventory::{Component, Inventory, Registry};
-use super::{template, tools};
+use super::{PROGRAMS, template, tools};
 use crate::step::{cargo, output, program, root};
 use crate::web;
 
@@ -25,10 +25,14 @@ pub(super) fn text(inventory: &Inventory) -> Result<String> {
     let about = tools::ABOUT.install()?;
     // Of every target; after that, a crate that ships no license gets the text of its SPDX name instead of a download.
     output(cargo().args(["fetch", "--locked"]))?;
-    let mut generate = program(about);
-    generate.args(["generate", "--locked", "--offline", "--fail", "--config", "packaging/about.toml"]);
-    generate.args(["--manifest-path", "crates/cli/Cargo.toml", "packaging/about.hbs"]);
-    let mut text = output(&mut generate).context("cargo about")?;
+    let mut text = "Licenses of what is inside subscope\n".to_owned();
+    for (name, folder) in PROGRAMS.iter().zip(["cli", "team"]) {
+        let manifest = format!("crates/{folder}/Cargo.toml");
+        let mut generate = program(&about);
+        generate.args(["generate", "--locked", "--offline", "--fail", "--config", "packaging/about.toml"]);
+        generate.args(["--manifest-path", &manifest, "packaging/about.hbs"]);
+        text += &format!("\nCrates of {name}:\n{}", output(&mut generate).context("cargo about")?);
+    }
     for (name, file) in LINKED {
         text += &format!("{RULE}{name}\n\n{}", template(&format!("licenses/{file}"))?);
     }

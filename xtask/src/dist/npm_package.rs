@@ -1,4 +1,4 @@
-//! The npm package: a launcher, and one optional package per target with the binary, of which npm installs the one of
+//! The npm package: launchers, and one optional package per target with the programs, of which npm installs the one of
 //! the machine.
 
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::archive::Archive;
 use super::targets::TARGETS;
-use super::{Release, empty_folder, file_name, template, write};
+use super::{PROGRAMS, Release, empty_folder, file_name, template, write};
 use crate::step::{announce, output, program};
 
 /// Publisher's scope of the packages with binaries.
@@ -23,13 +23,12 @@ pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
         let package = folder.join(archive.target.triple);
         let (system, processor) = archive.target.node;
         let mut manifest = manifest(&native_name(archive.target.node), &release.version);
-        manifest["description"] = json!(format!("The binary of subscope for {system} on {processor}"));
+        manifest["description"] = json!(format!("The programs of subscope for {system} on {processor}"));
         manifest["os"] = json!([system]);
         manifest["cpu"] = json!([processor]);
         manifest["files"] = json!(["bin", "LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"]);
         write(&package.join("package.json"), serde_json::to_string_pretty(&manifest)?)?;
-        fs::create_dir_all(package.join("bin"))?;
-        fs::copy(archive.binary(), package.join("bin/subscope")).context("cannot copy the binary")?;
+        archive.copy_programs(&package.join("bin"))?;
         for name in ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"] {
             fs::copy(archive.contents.join(name), package.join(name))
                 .with_context(|| format!("no {name}"))?;
@@ -43,11 +42,14 @@ pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
     manifest["description"] =
         json!("Shows what every subagent of a coding agent is doing: live, and afterwards");
     manifest["keywords"] = json!(["agents", "observability", "tracing", "tui", "mcp"]);
-    manifest["bin"] = json!({ "subscope": "bin/subscope.js" });
+    for name in PROGRAMS {
+        let file = format!("bin/{name}.js");
+        write(&launcher.join(&file), template("npm/launcher.js")?.replace("@PROGRAM@", name))?;
+        manifest["bin"][name] = json!(file);
+    }
     manifest["files"] = json!(["bin"]);
     manifest["optionalDependencies"] = Value::Object(natives);
     write(&launcher.join("package.json"), serde_json::to_string_pretty(&manifest)?)?;
-    write(&launcher.join("bin/subscope.js"), template("npm/subscope.js")?)?;
     for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
         let any = archives.first().context("there is no archive")?;
         fs::copy(any.contents.join(name), launcher.join(name)).with_context(|| format!("no {name}"))?;

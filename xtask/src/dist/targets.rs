@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::tools;
+use super::{PROGRAMS, tools};
 use crate::step::{cargo, output, program, root, run, skip, target_folder};
 
 /// A target of a release, with its names on each channel.
@@ -108,7 +108,8 @@ impl Toolchain {
         Ok(Self { host, sysroot, is_unstable, zig: tools::zigbuild()? })
     }
 
-    /// Builds the binary of a target with the profile `dist`. `None`, after it said why, if this machine cannot.
+    /// Builds the programs of a target with the profile `dist`, and returns their folder. `None`, after it said why, if this
+    /// machine cannot.
     pub(super) fn build(&self, target: &Target) -> Result<Option<PathBuf>> {
         let name = format!("dist {}", target.triple);
         let library = match self.standard_library(target) {
@@ -133,7 +134,8 @@ impl Toolchain {
             }
         }
         let folder = target_folder()?;
-        build.args(["--locked", "--package", "subscope", "--profile", "dist", "--target", target.triple]);
+        build.args(["--locked", "--profile", "dist", "--target", target.triple]);
+        build.args(PROGRAMS.iter().flat_map(|name| ["--package", name]));
         build.env("CARGO_TARGET_DIR", &folder);
         if library == StandardLibrary::Source {
             build.args(["-Z", "build-std"]);
@@ -157,7 +159,7 @@ impl Toolchain {
             build.env("CARGO_PROFILE_DIST_STRIP", "none");
         }
         run(&name, &mut build)?;
-        Ok(Some(folder.join(target.triple).join("dist").join("subscope")))
+        Ok(Some(folder.join(target.triple).join("dist")))
     }
 
     /// The error says what is missing.

@@ -50,7 +50,7 @@ pub(super) fn all(release: &Release, archives: &[Archive]) -> Result<()> {
     copy_folder(&root().join(SESSION), &session)?;
     let trial = Trial { release, archive, folder, session };
     announce(&format!("dist: try {}", archive.target.triple));
-    let expected = trial.screens(&[archive.binary()], "archive")?;
+    let expected = trial.screens(&[archive.tool()], "archive")?;
     if !expected.tree.contains("Explore") {
         bail!("the binary prints no tree:\n{}", expected.tree);
     }
@@ -210,6 +210,7 @@ impl Trial<'_> {
         };
         let tree = self.printed(&words, home, &["tree", "--width", "100"], Some(session))?;
         let took = started.elapsed();
+        self.printed(&words, home, &TOKEN, None)?;
         let demo = summary(&self.printed(&words, home, &DEMO, None)?)?;
         Ok(Some((tried(channel, &format!("{command}, in an empty root"), took), Screens { demo, tree })))
     }
@@ -245,6 +246,7 @@ impl Trial<'_> {
     fn screens(&self, words: &[PathBuf], name: &str) -> Result<Screens> {
         let home = self.folder.join(name);
         fs::create_dir_all(&home)?;
+        self.printed(words, &home, &TOKEN, None)?;
         Ok(Screens {
             demo: summary(&self.printed(words, &home, &DEMO, None)?)?,
             tree: self.tree(words, &home)?,
@@ -271,6 +273,9 @@ impl Trial<'_> {
 
 /// The recording in the program, as fast as it can.
 const DEMO: [&str; 4] = ["demo", "--plain", "--speed", "10000"];
+
+/// A command for which the tool starts the server's program.
+const TOKEN: [&str; 7] = ["team", "token", "new", "--tenant", "acme", "--user", "ana"];
 
 /// Returns the end of what the demo prints, from the line of the agents.
 fn summary(demo: &str) -> Result<String> {

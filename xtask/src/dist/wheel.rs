@@ -1,8 +1,8 @@
-//! The wheels for PyPI, one per target: the binary as a script, and a module that starts it under the package's name.
+//! The wheels for PyPI, one per target: the programs as scripts, and a module that starts the tool under the package's name.
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::archive::Archive;
 use super::{Release, empty_folder, template, tools, write};
@@ -24,9 +24,8 @@ pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
         empty_folder(&folder)?;
         let info = folder.join(format!("{MODULE}-{version}.dist-info"));
         let scripts = folder.join(format!("{MODULE}-{version}.data/scripts"));
-        fs::create_dir_all(&scripts)?;
-        // The packer keeps permissions, so the script stays executable.
-        fs::copy(archive.binary(), scripts.join("subscope")).context("cannot copy the binary")?;
+        // The packer keeps permissions, so the scripts stay executable.
+        archive.copy_programs(&scripts)?;
         write(&folder.join(MODULE).join("__init__.py"), template("pypi/launcher.py")?)?;
         write(&info.join("entry_points.txt"), format!("[console_scripts]\n{NAME} = {MODULE}:main\n"))?;
         let tags: String =

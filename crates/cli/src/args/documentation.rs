@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::{Command, CommandFactory, Parser, error::ErrorKind};
+use subscope_program::{TEAM_PROGRAM, TeamProgram};
 
 use super::{Cli, TEMPLATE};
 
@@ -78,14 +79,14 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the calls of `subscope` in a shell line: as a command, or as the command of another one after `--`.
+/// Returns the calls of our programs in a shell line: as a command, or as the command of another one after `--`.
 fn calls(line: &str) -> Vec<Vec<String>> {
     let mut calls = Vec::new();
     for command in words(line).split(|word| matches!(word.as_str(), "|" | ";" | "&" | ")")) {
         let is_assignment = |word: &&String| word.contains('=') && !word.starts_with('-');
         let start = command.iter().take_while(is_assignment).count();
         let command = &command[start..];
-        if command.first().is_some_and(|word| word == "subscope") {
+        if command.first().is_some_and(|word| word == "subscope" || word == TEAM_PROGRAM) {
             calls.push(command.to_vec());
         } else if let Some(at) = command.windows(2).position(|pair| pair == ["--", "subscope"]) {
             calls.push(command[at + 1..].to_vec());
@@ -125,7 +126,11 @@ fn shell_lines(page: &str) -> Vec<(usize, Place, String)> {
             }
             Some(_) => {}
             None => {
-                let code = line.split('`').skip(1).step_by(2).filter(|code| code.contains("subscope "));
+                let code = line
+                    .split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .filter(|code| code.contains("subscope ") || code.contains("subscope-team "));
                 lines.extend(code.map(|code| (index + 1, Place::Sentence, code.to_owned())));
             }
         }
@@ -135,7 +140,12 @@ fn shell_lines(page: &str) -> Vec<(usize, Place, String)> {
 
 /// Parses a call; the error is the first line of what clap says. A word in capitals is a placeholder.
 fn parse(call: &[String], place: Place) -> Result<(), String> {
-    let Err(error) = Cli::try_parse_from(call) else { return Ok(()) };
+    let parsed = if call[0] == TEAM_PROGRAM {
+        TeamProgram::try_parse_from(call).map(drop)
+    } else {
+        Cli::try_parse_from(call).map(drop)
+    };
+    let Err(error) = parsed else { return Ok(()) };
     let is_placeholder =
         |word: &String| word.len() > 1 && word.chars().all(|letter| letter.is_ascii_uppercase());
     let kind = error.kind();
@@ -232,7 +242,7 @@ fn command_lines_are_found_in_pipes_assignments_and_other_commands() {
     assert!(parse(&calls("subscope ls --newest")[0], Place::Sentence).is_err());
 }
 
-fn section(command: &mut Command, path: &str, level: usize, out: &mut String) {
+fn help_text(command: &mut Command, path: &str, level: usize, out: &mut String) {
     let help = command.render_long_help().to_string();
     let mut help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     // The options of every command are listed once.
@@ -243,6 +253,10 @@ fn section(command: &mut Command, path: &str, level: usize, out: &mut String) {
         help = format!("{before}\n{}", rest.join("\n\n"));
     }
     writeln!(out, "\n{} {path}\n\n```text\n{}\n```", "#".repeat(level), help.trim_end()).unwrap();
+}
+
+fn section(command: &mut Command, path: &str, level: usize, out: &mut String) {
+    help_text(command, path, level, out);
     for inner in command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()) {
         let path = format!("{path} {}", inner.get_name());
         if inner.get_name() != "help" || level == 2 {
@@ -259,5 +273,7 @@ fn page_lists_every_command() {
                     `subscope COMMAND --help` prints the same.\n"
         .to_owned();
     section(&mut command, "subscope", 2, &mut page);
+    // Its commands are those of `subscope team`.
+    help_text(&mut TeamProgram::command().term_width(100), TEAM_PROGRAM, 2, &mut page);
     subscope_testkit::generated::check("docs/src/cli.md", &page);
 }

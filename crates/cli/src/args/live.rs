@@ -4,6 +4,7 @@ use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use subscope_decode::Dialect;
+use subscope_program::parse_listen;
 use subscope_render::Detail;
 
 use super::complete;
@@ -126,7 +127,7 @@ Only programs of your own user on this machine have access, unless you use --tok
 pub(crate) struct ServeArgs {
     /// Listen on this address; port 0 is a free port. An address outside of the loopback needs --token-file. [default:
     /// 127.0.0.1:7337]
-    #[arg(long, value_name = "ADDRESS", value_parser = value::parse_listen)]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
     /// Accept TCP clients of any user or machine that send the token in this file (Authorization: Bearer TOKEN). A
     /// missing file is created with a random token. `serve` prints an address with a code for one browser.

@@ -10,17 +10,13 @@ mod setup;
 mod team;
 pub(crate) mod value;
 
-use std::path::PathBuf;
-
-use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+use subscope_program::Global;
 
 pub(crate) use self::{
     history::*, live::*, mcp::*, publish::*, reading::*, setup::*, team::*, value::TargetArg,
 };
-use crate::{
-    config::{AsciiChoice, KEEP_DAYS, LoadedConfig, PRICES},
-    context::Verbosity,
-};
+use crate::config::{AsciiChoice, KEEP_DAYS, LoadedConfig, PRICES};
 
 /// The help of the program: the commands in groups.
 const TEMPLATE: &str = "\
@@ -130,57 +126,12 @@ pub(crate) struct Cli {
     pub(crate) command: Option<CliCommand>,
 }
 
-/// Options of every command.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
-    /// Use colors: always, never, or auto (if stdout is a terminal and NO_COLOR is not set).
-    #[arg(long, global = true, value_name = "WHEN", value_enum)]
-    pub(crate) color: Option<ColorChoice>,
-    /// Draw with ASCII characters only; automatic if TERM is dumb or the locale is not UTF-8.
-    #[arg(long, global = true)]
-    pub(crate) ascii: bool,
-    /// Read your settings from this file (also SUBSCOPE_CONFIG).
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) config: Option<PathBuf>,
-    /// Use this data folder (also SUBSCOPE_DATA_DIR).
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) store: Option<PathBuf>,
-    /// Ask the server of a team instead of this machine's hub (also SUBSCOPE_TEAM_URL): ls, tree, search, stats, status,
-    /// mcp query and the terminal UI. `settings` is the server of `[team] url`.
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) team: Option<String>,
-    /// Read the token of the team's server from this file (also SUBSCOPE_TEAM_TOKEN, which is the token itself).
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
-    /// Exit with code 3 if the input has any problem.
-    #[arg(long, global = true)]
-    pub(crate) strict: bool,
-    /// Print no warnings.
-    #[arg(long, short, global = true, conflicts_with = "chatty")]
-    pub(crate) quiet: bool,
-    /// Print progress and every problem on stderr.
-    #[arg(short = 'v', id = "chatty", global = true, action = ArgAction::SetTrue)]
-    pub(crate) chatty: bool,
-}
-
-impl Global {
-    /// Sets the settings given by these options.
-    pub(crate) fn apply_to(&self, config: &mut LoadedConfig) {
-        config.set_option("--color", self.color, "color", |settings| &mut settings.color);
-        config.set_option("--ascii", self.ascii.then_some(AsciiChoice::Always), "ascii", |settings| {
-            &mut settings.ascii
-        });
-    }
-
-    /// Returns the verbosity of messages on stderr.
-    pub(crate) fn verbosity(&self) -> Verbosity {
-        match (self.quiet, self.chatty) {
-            (true, _) => Verbosity::Quiet,
-            (false, false) => Verbosity::Normal,
-            (false, true) => Verbosity::Verbose,
-        }
-    }
+/// Sets the settings given by the options of every command.
+pub(crate) fn apply_global(global: &Global, config: &mut LoadedConfig) {
+    config.set_option("--color", global.color, "color", |settings| &mut settings.color);
+    config.set_option("--ascii", global.ascii.then_some(AsciiChoice::Always), "ascii", |settings| {
+        &mut settings.ascii
+    });
 }
 
 /// The commands.

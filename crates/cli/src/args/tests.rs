@@ -1,7 +1,8 @@
 //! Tests of accepted command lines, and snapshots of the help of each command.
 
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{ColorChoice, CommandFactory, Parser, error::ErrorKind};
 use subscope_harness::claude_code::HOOK;
+use subscope_program::{Verbosity, parse_listen};
 use subscope_render::Detail;
 
 use super::{value::Moment, *};
@@ -138,7 +139,7 @@ fn defaults_in_help_are_those_of_the_settings() {
         }
     }
     let serve = command.find_subcommand("serve").unwrap();
-    assert_eq!(value::parse_listen(&told(serve, "listen")), Ok(defaults.hub.listen));
+    assert_eq!(parse_listen(&told(serve, "listen")), Ok(defaults.hub.listen));
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn flags_become_a_layer_of_settings() {
     let cli =
         parse("--ascii watch --verbose --heartbeat 5s --stall 1m --stall-subagents 2h --prices p").unwrap();
     let mut config = LoadedConfig::default();
-    cli.global.apply_to(&mut config);
+    apply_global(&cli.global, &mut config);
     cli.command.unwrap().apply_to(&mut config);
     let told: Vec<String> = config
         .rows()

@@ -1,11 +1,6 @@
 //! Value types and parsers of options and settings: durations, times, names.
 
-use std::{
-    ffi::OsString,
-    net::{Ipv4Addr, SocketAddr},
-    str::FromStr,
-    time::Duration,
-};
+use std::{ffi::OsString, str::FromStr, time::Duration};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use subscope_client::push::{PushError, Receiver};
@@ -38,8 +33,6 @@ pub(crate) enum ValueError {
     Heartbeat(Duration),
     #[error("{0:?} is not a limit: write it as \"claude-opus stall=5m stall_subagents=20m stall_open=1h\"")]
     Limit(String),
-    #[error("{0:?} is not an address: write 127.0.0.1:7337 or [::1]:7337")]
-    Address(String),
     #[error("{0:?} is not a number of days")]
     Days(String),
     #[error("0 days would keep nothing; leave the option out to keep everything")]
@@ -91,16 +84,6 @@ pub(crate) fn parse_heartbeat(text: &str) -> Result<Duration, ValueError> {
 pub(crate) fn parse_limit(text: &str) -> Result<Duration, ValueError> {
     let span = parse_duration(text)?;
     if span >= MIN_LIMIT { Ok(span) } else { Err(ValueError::ShortLimit(span)) }
-}
-
-/// Parses an address; `:PORT` alone means 127.0.0.1.
-pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, ValueError> {
-    let port = text.strip_prefix(':').and_then(|port| port.parse().ok());
-    let address = match port {
-        Some(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        None => text.parse(),
-    };
-    address.map_err(|_| ValueError::Address(text.to_owned()))
 }
 
 /// Checks the address of a receiver of spans.

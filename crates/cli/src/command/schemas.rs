@@ -51,12 +51,7 @@ const OTHERS: [(&str, &str); 1] = [("truth", "answers of test recordings")];
 
 /// All formats, by name.
 fn formats() -> Vec<FormatSchema> {
-    let of_crates = [
-        subscope_model::FORMAT_SCHEMAS,
-        subscope_server::FORMAT_SCHEMAS,
-        subscope_team::FORMAT_SCHEMAS,
-        &FORMAT_SCHEMAS[..],
-    ];
+    let of_crates = [subscope_model::FORMAT_SCHEMAS, subscope_server::FORMAT_SCHEMAS, &FORMAT_SCHEMAS[..]];
     let mut all = of_crates.concat();
     all.sort_by_key(|format| format.name);
     all

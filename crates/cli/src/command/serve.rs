@@ -27,6 +27,7 @@ use subscope_hub::{
     FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, SpoolDrain, clock, drain_spool,
 };
 use subscope_model::{HubMode, SETUP_SCHEMA, SessionId, Setup};
+use subscope_program::start_logging;
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
     HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, SendingReader, Server, ServerOptions, SetupReader,
@@ -49,7 +50,7 @@ use super::{
 };
 use crate::{
     allocator::restart_with_immediate_purge, browser, config::KEEP_DAYS, forward::ForwardProgress,
-    hub_connection, logging, prelude::*,
+    hub_connection, prelude::*,
 };
 
 /// Threads of the HTTP server: the hub has its own, and requests are short.
@@ -79,10 +80,10 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     }
     restart_with_immediate_purge();
     if args.background {
-        logging::start(tracing::Level::INFO, context);
+        start_logging(tracing::Level::INFO, |why| context.warn(why));
         return run_in_background(context);
     }
-    logging::start(tracing::Level::WARN, context);
+    start_logging(tracing::Level::WARN, |why| context.warn(why));
     let mut prepared = match PreparedHub::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
         Ok(prepared) => prepared,
         Err(error @ OpenError::Locked(_)) => {

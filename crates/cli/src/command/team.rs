@@ -1,97 +1,44 @@
-//! `subscope team`: the server of a team, its tokens, and administration commands.
+//! `subscope team`: administration of a team's server; its own commands are those of another program.
 
-use std::io::Write as _;
+use std::{env, ffi::OsString, iter, os::unix::process::CommandExt, process::Command};
 
+use clap::Parser;
 use serde_json::{Value, json};
 use subscope_client::{Client, ClientError};
+use subscope_program::{TEAM_PROGRAM, TeamProgram};
 use subscope_render::text::plural;
-use subscope_team::{
-    Engine, EngineError, Retention, ServeOptions, TeamServeError, TlsFiles, TokenRole, new_token,
-};
-use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{browser, logging, prelude::*, team_server};
-
-/// Environment variable with the password of ClickHouse.
-const PASSWORD: &str = "SUBSCOPE_CLICKHOUSE_PASSWORD";
+use crate::{browser, prelude::*, team_server};
 
 pub(crate) fn run(args: &TeamArgs, context: &Context) -> Result<(), CliError> {
     match &args.command {
-        TeamCommand::Serve(args) => serve(args, context),
-        TeamCommand::Token(TeamTokenArgs { command: TokenCommand::New(args) }) => print_token(args, context),
+        TeamCommand::Server(_) => Err(become_server(env::args_os().skip(1).collect())),
         TeamCommand::Forget(args) => forget(args, context),
         TeamCommand::Page(args) => page(args, context),
     }
 }
 
-fn serve(args: &TeamServeArgs, context: &Context) -> Result<(), CliError> {
-    logging::start(tracing::Level::WARN, context);
-    let password = context.environment.text(PASSWORD);
-    let engine = Engine::new(&args.clickhouse, password.as_deref());
-    let engine = engine.map_err(|error: EngineError| CliError::caused(ErrorKind::Usage, error))?;
-    let token_file = context.token_file.clone().ok_or_else(|| {
-        CliError::usage("a team's server needs --token-file, also on the loopback")
-            .hint("`subscope team token new` prints a line for it")
-    })?;
-    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
-    let options = ServeOptions {
-        engine,
-        listen: args.listen,
-        token_file,
-        retain: args.retain,
-        cluster: args.cluster.clone(),
-        tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
-    };
-    if options.tls.is_none() && !args.listen.ip().is_loopback() {
-        context.info("what is said on this address can be read on its way, tokens too: use --tls-cert, or a proxy with TLS");
-    }
-    context.info(&format!(
-        "rows are kept: {}",
-        args.retain.map_or("as the tables say".to_owned(), |kept: Retention| kept.to_string())
-    ));
-    let stop = async {
-        // Without a handler a signal ends the process, which loses nothing either.
-        let (Ok(mut interrupt), Ok(mut terminate)) =
-            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-        else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
-    let ready = |url: &str| {
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{url}").and_then(|()| out.flush())
-    };
-    subscope_team::serve(options, stop, ready).map_err(serve_error)
+/// Replaces this process by the server's program: the one beside this program, else the one in `PATH`. Returns only if it
+/// cannot.
+fn become_server(args: Vec<OsString>) -> CliError {
+    let beside = env::current_exe().map(|own| own.with_file_name(TEAM_PROGRAM));
+    let program = beside.ok().filter(|program| program.is_file()).unwrap_or_else(|| TEAM_PROGRAM.into());
+    let error = Command::new(&program).args(server_args(args)).exec();
+    CliError::because(format!("cannot start {}, the server of a team", program.display()), error).hint(
+        "it is a program of its own beside subscope: every package has it; from crates.io cargo install --locked \
+         subscope-team, from a clone cargo install --path crates/team",
+    )
 }
 
-fn serve_error(error: TeamServeError) -> CliError {
-    let kind = match &error {
-        TeamServeError::Tokens(_) | TeamServeError::Certificate { .. } => ErrorKind::Usage,
-        TeamServeError::Tables(_) | TeamServeError::Address { .. } | TeamServeError::Io(_) => {
-            ErrorKind::Failed
-        }
+/// Returns the arguments without the word `team` that names the command. Options may have this word as their value: it is
+/// the one without which the server's program takes the others.
+fn server_args(args: Vec<OsString>) -> Vec<OsString> {
+    let places = args.iter().enumerate().filter(|(_, word)| *word == "team").map(|(place, _)| place);
+    let mut without = places.map(|place| [&args[..place], &args[place + 1..]].concat());
+    let is_accepted = |args: &Vec<OsString>| {
+        TeamProgram::try_parse_from(iter::once(&OsString::from(TEAM_PROGRAM)).chain(args)).is_ok()
     };
-    CliError::caused(kind, error)
-}
-
-fn print_token(args: &NewTokenArgs, context: &Context) -> Result<(), CliError> {
-    let role = match args.role {
-        RoleArg::Writer => TokenRole::Writer,
-        RoleArg::Reader => TokenRole::Reader,
-        RoleArg::Admin => TokenRole::Admin,
-    };
-    let made = new_token(&args.tenant, &args.user, role, args.in_team.as_deref());
-    let (token, line) = made.map_err(|error| {
-        let is_wrong = error.kind() == std::io::ErrorKind::InvalidInput;
-        let kind = if is_wrong { ErrorKind::Usage } else { ErrorKind::Failed };
-        CliError::caused(kind, error)
-    })?;
-    context.info("the token, for the user; then its line, for the server's token file:");
-    output::print(&format!("{token}\n{line}\n"))
+    without.find(is_accepted).unwrap_or_default()
 }
 
 /// Posts JSON to the team's server and returns its answer.
@@ -122,4 +69,30 @@ fn page(args: &TeamPageArgs, context: &Context) -> Result<(), CliError> {
         context.warn(&format!("no browser can be started ({error}): open the address in one"));
     }
     output::print(&format!("{url}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_gets_all_arguments_but_the_name_of_its_command() {
+        for (given, passed) in [
+            ("team token new --user a --tenant team", "token new --user a --tenant team"),
+            ("team -q token new --user team --tenant t", "-q token new --user team --tenant t"),
+            ("--store team team token new --user a --tenant t", "--store team token new --user a --tenant t"),
+            (
+                "--store team --ascii team token new --user a --tenant t",
+                "--store team --ascii token new --user a --tenant t",
+            ),
+            (
+                "team serve --clickhouse x --listen :0 --cluster team",
+                "serve --clickhouse x --listen :0 --cluster team",
+            ),
+        ] {
+            assert!(Cli::try_parse_from(iter::once("subscope").chain(given.split(' '))).is_ok(), "{given}");
+            let args = server_args(given.split(' ').map(OsString::from).collect());
+            assert_eq!(args.join(" ".as_ref()), passed, "{given}");
+        }
+    }
 }

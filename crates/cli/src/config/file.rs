@@ -8,10 +8,10 @@ use std::{
 };
 
 use rustix::fs::OFlags;
+use subscope_program::{CliError, ErrorKind};
 use toml::de::{DeTable, DeValue};
 
 use super::{paths::ConfigPath, value::SettingValue};
-use crate::error::{CliError, ErrorKind};
 
 /// Largest file that is read. Real ones have a few hundred bytes; a project's file comes with its repository and is not
 /// trusted.

@@ -17,6 +17,7 @@ use std::{collections::BTreeMap, fmt, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use subscope_program::CliError;
 
 pub(crate) use self::{
     file::{LIMIT_BYTES, read_text, syntax_error},
@@ -30,7 +31,8 @@ use self::{
     settings::{FORWARD, PROJECT_KEYS},
     value::SettingValue,
 };
-use crate::{environment::Environment, error::CliError};
+
+use crate::environment::Environment;
 
 /// Beginning of the names of our variables.
 pub(crate) const VARIABLE_PREFIX: &str = "SUBSCOPE_";

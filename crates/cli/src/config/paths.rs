@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use subscope_program::CliError;
+
 use super::Layer;
-use crate::{environment::Environment, error::CliError};
+use crate::environment::Environment;
 
 /// Environment variable with the path of the user's file.
 pub(crate) const CONFIG_VARIABLE: &str = "SUBSCOPE_CONFIG";

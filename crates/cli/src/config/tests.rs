@@ -7,7 +7,7 @@ use subscope_tui::Palette;
 use tempfile::TempDir;
 
 use super::*;
-use crate::error::ErrorKind;
+use subscope_program::ErrorKind;
 
 /// A home with a user's file, and a project below it with its own.
 fn folders(user: Option<&str>, project: Option<&str>) -> TempDir {

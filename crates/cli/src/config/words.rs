@@ -11,7 +11,7 @@ use subscope_model::Zone;
 use subscope_render::Detail;
 
 use super::AsciiChoice;
-use crate::args::value::{format_duration, parse_days, parse_heartbeat, parse_limit, parse_listen};
+use crate::args::value::{format_duration, parse_days, parse_heartbeat, parse_limit};
 
 /// Reads a level of detail; an error names the allowed ones.
 pub(super) fn detail<'de, D: Deserializer<'de>>(value: D) -> Result<Detail, D::Error> {
@@ -93,7 +93,7 @@ pub(super) fn show_span<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, 
 }
 
 pub(super) fn listen<'de, D: Deserializer<'de>>(value: D) -> Result<std::net::SocketAddr, D::Error> {
-    parse_listen(&String::deserialize(value)?).map_err(D::Error::custom)
+    subscope_program::parse_listen(&String::deserialize(value)?).map_err(D::Error::custom)
 }
 
 pub(super) fn days<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {

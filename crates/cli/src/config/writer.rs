@@ -3,10 +3,10 @@
 use std::{fs, io, path::Path};
 
 use serde_json::Value;
+use subscope_program::{CliError, ErrorKind};
 use toml_edit::{Array, DocumentMut, Item, value};
 
 use super::{ConfigPaths, LIMIT_BYTES, read_text};
-use crate::error::{CliError, ErrorKind};
 
 /// Saves a setting, given by its key, and returns the path of the file.
 ///

@@ -13,6 +13,7 @@ use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
     SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree,
 };
+use subscope_program::CliError;
 use subscope_store::{Access, OpenError, SessionQueries, SqliteStore, TextIndex, is_disk_full};
 
 use super::{HubConnection, NoHub, StartPolicy};
@@ -22,7 +23,6 @@ use crate::{
         target::{ReadOptions, load_session, roots},
     },
     context::Context,
-    error::CliError,
     team_server,
 };
 

@@ -18,6 +18,7 @@ use std::{
 use subscope_client::{Address, Client, ClientError, Fit, connect_socket};
 use subscope_hub::clock;
 use subscope_model::{Health, HubMode};
+use subscope_program::CliError;
 use subscope_store::SqliteStore;
 
 use self::start::HubStarter;
@@ -25,7 +26,8 @@ pub(crate) use self::{
     backend::{Backend, LAST, MAX_PREFIX_MATCHES, Needs, one_of, session_in},
     log::{path as log_path, rotate as rotate_log},
 };
-use crate::{args::value::format_duration, context::Context, error::CliError};
+
+use crate::{args::value::format_duration, context::Context};
 
 /// File name of the hub's socket in the data directory.
 pub(crate) const SOCKET: &str = "hub.sock";

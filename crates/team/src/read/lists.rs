@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
-use subscope_model::{Agent, Millis, SessionId, SessionRow, Text};
+use subscope_model::{
+    Agent, Millis, SessionId, SessionRow, Text, WORKING_SCHEMA, WorkingSession, WorkingSessions,
+};
 use subscope_store::{ListQuery, StoreResult};
 
 use super::Reader;
 use crate::{
     engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions},
-    people::{WORKING_SCHEMA, WorkingSession, WorkingSessions},
     rows::day_name,
 };
 

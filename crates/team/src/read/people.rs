@@ -4,14 +4,12 @@ use std::collections::HashMap;
 
 use clickhouse::Row;
 use serde::Deserialize;
-use subscope_model::{ContentLevel, Millis, Text};
+use subscope_model::{
+    ContentLevel, Dimension, GroupQuery, Millis, PEOPLE_SCHEMA, People, PersonMachine, Text,
+};
 
 use super::Reader;
-use crate::{
-    engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions},
-    figures::{Dimension, GroupQuery},
-    people::{PEOPLE_SCHEMA, People, PersonMachine},
-};
+use crate::engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions};
 
 /// Most rows of an answer.
 const MAX_ROWS: usize = 10_000;

@@ -5,19 +5,35 @@ use std::collections::BTreeMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use subscope_model::{
-    DayGroup, Millis, STATS_SCHEMA, Stats, StatsGroup, StatsQuery, StatsRow, Text, Usage, Zone,
+    DayGroup, Dimension, GROUPS_SCHEMA, GroupQuery, GroupRow, Groups, Millis, STATS_SCHEMA, Stats,
+    StatsGroup, StatsQuery, StatsRow, Text, Usage, Zone,
 };
 use subscope_store::StoreResult;
 
 use super::Reader;
 use crate::{
     engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions},
-    figures::{Dimension, GROUPS_SCHEMA, GroupQuery, GroupRow, Groups, UNATTRIBUTED},
     rows::{COST_FLOOR, SESSION_COST_FLOOR, TOKENS_FLOOR},
 };
 
+/// Name of the group of what no model is known for.
+const UNATTRIBUTED: &str = "unattributed";
+
 /// Name of a group whose sessions have no value for it, as in the stores of machines.
 const UNKNOWN: &str = "unknown";
+
+/// Returns the column of a dimension's value.
+fn column(of: Dimension) -> &'static str {
+    match of {
+        Dimension::Day => "element_day",
+        Dimension::Model => "element_model",
+        Dimension::Type => "element_type",
+        Dimension::Tool => "element_tool",
+        Dimension::Project | Dimension::Team | Dimension::User | Dimension::Machine | Dimension::Harness => {
+            of.as_str()
+        }
+    }
+}
 
 /// What a session's row has an array of.
 struct Parts {
@@ -171,13 +187,13 @@ impl Reader {
         let parts = if by_tool { TOOLS } else { AGENTS };
         let mut columns: Vec<&str> = Vec::new();
         for by in groupings.iter().copied().flatten() {
-            if !columns.contains(&by.column()) {
-                columns.push(by.column());
+            if !columns.contains(&column(*by)) {
+                columns.push(column(*by));
             }
         }
         // As `grouping()` makes it: the first column has the highest bit, which is set where it is not grouped by.
         let mask_of = |by: &[Dimension]| {
-            let is_out = |column: &&str| !by.iter().any(|by| by.column() == *column);
+            let is_out = |name: &&str| !by.iter().any(|by| column(*by) == *name);
             columns.iter().fold(0_u64, |mask, column| mask << 1 | u64::from(is_out(column)))
         };
         let masks: Vec<u64> = groupings.iter().map(|by| mask_of(by)).collect();
@@ -190,7 +206,7 @@ impl Reader {
                 numbered.len() - 1
             });
             sessions.push(format!("countIf(number_{place} = 1)"));
-            let texts: Vec<String> = by.iter().map(|by| format!("toString({})", by.column())).collect();
+            let texts: Vec<String> = by.iter().map(|by| format!("toString({})", column(*by))).collect();
             names.push(match texts.as_slice() {
                 [] => "emptyArrayString()".to_owned(),
                 texts => format!("[{}]", texts.join(", ")),
@@ -201,7 +217,7 @@ impl Reader {
             [by] => (format!("toUInt64({})", mask_of(by)), format!("GROUP BY {}", columns.join(", "))),
             _ => {
                 let sets = groupings.iter().map(|by| {
-                    let columns: Vec<&str> = by.iter().map(|by| by.column()).collect();
+                    let columns: Vec<&str> = by.iter().map(|by| column(*by)).collect();
                     format!("({})", columns.join(", "))
                 });
                 let sets = sets.collect::<Vec<_>>().join(", ");

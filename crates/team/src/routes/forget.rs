@@ -4,16 +4,11 @@ use axum::{Json, extract::State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subscope_model::SessionId;
+use subscope_program::TokenRole;
 use subscope_server::ApiError;
 
 use super::TeamApp;
-use crate::{
-    auth::TokenCaller,
-    ingest::latest_rev,
-    read::TeamFilter,
-    rows::Snapshots,
-    tokens::{Identity, TokenRole},
-};
+use crate::{auth::TokenCaller, ingest::latest_rev, read::TeamFilter, rows::Snapshots, tokens::Identity};
 
 /// Whose sessions are removed.
 #[derive(Deserialize, JsonSchema)]

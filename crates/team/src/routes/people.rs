@@ -6,15 +6,11 @@ use axum::{
 };
 use serde::Deserialize;
 use subscope_hub::clock;
-use subscope_model::Millis;
+use subscope_model::{Millis, People, WorkingSessions};
 use subscope_server::ApiError;
 
 use super::{TeamApp, queries::require_days};
-use crate::{
-    auth::Caller,
-    people::{People, WorkingSessions},
-    read::TeamFilter,
-};
+use crate::{auth::Caller, read::TeamFilter};
 
 /// A session at work whose machine has saved nothing of it for so long is not counted as one: the machine may be off.
 const SILENT_MS: Millis = 3_600_000;

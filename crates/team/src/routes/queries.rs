@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use subscope_export::csv_table;
 use subscope_hub::clock;
 use subscope_model::{
-    AgentName, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, SessionPage, Stats, StatsQuery, Status,
+    AgentName, GroupQuery, GroupRow, Groups, Hits, IdMatches, NAMES_SCHEMA, SearchQuery, SessionPage, Stats,
+    StatsQuery, Status,
 };
 use subscope_server::{
     ApiError, NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query,
@@ -19,12 +20,7 @@ use subscope_server::{
 use subscope_store::SessionQueries;
 
 use super::TeamApp;
-use crate::{
-    auth::Caller,
-    figures::{GroupQuery, GroupRow, Groups},
-    read::TeamFilter,
-    rows::parse_day,
-};
+use crate::{auth::Caller, read::TeamFilter, rows::parse_day};
 
 /// Default and maximum number of groups.
 const DEFAULT_GROUPS: usize = 10_000;

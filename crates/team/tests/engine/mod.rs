@@ -1,4 +1,4 @@
-//! The real ClickHouse engine in a process of its own, for tests of this crate and of the binary.
+//! The real ClickHouse engine in a process of its own, for tests and the bench of this crate.
 
 use std::{
     io::{BufRead, BufReader},
@@ -52,7 +52,7 @@ impl Drop for ClickHouse {
 }
 
 fn spawn(python: &Path, folder: &Path, port: u16) -> (Child, String) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../team/tests/engine/clickhouse.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/clickhouse.py");
     let mut child = Command::new(python)
         .arg(script)
         .arg(folder)

@@ -174,7 +174,7 @@ impl Recording<'_, '_> {
             // The refusal is certain only if the harness received our answer: any other report of the call's end wins.
             push_new(&mut self.facts.call_mut(call).ends, CallEndFact::new(kind, Outcome::Over, None, time));
         }
-        let known = self.facts.stops.entry_ref(agent).or_default();
+        let known = self.facts.stops.entry(agent.into()).or_default();
         push_new(known, StopFact { step, order: self.order, time, call });
     }
 }

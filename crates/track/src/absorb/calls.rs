@@ -173,7 +173,7 @@ impl Recording<'_, '_> {
         if let Some(agent) = fact.stopped {
             let end = AgentEndFact::new(EndEvidence::StopCall, AgentStatus::Stopped, self.order);
             let end = AgentEndFact { time, ..end };
-            self.facts.ends.entry_ref(agent).or_default().push(end);
+            self.facts.ends.entry(agent.into()).or_default().push(end);
         }
         if kind == SourceKind::Hook && fact.outcome != Outcome::Over {
             let launched = fact.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));

@@ -4,11 +4,9 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use clap::Parser;
+use subscope_program::{TEAM_PROGRAM, TeamProgram, TeamServerCommand};
 
-use super::{
-    super::{Cli, CliCommand, TeamArgs, TeamCommand},
-    root,
-};
+use super::root;
 
 /// A server's command in a deployment, and the file's text without comments.
 struct Deployment {
@@ -47,12 +45,12 @@ fn commands(text: &str) -> Vec<Vec<String>> {
 
 /// Parses the command of a server.
 fn server(name: &str, words: &[String]) -> Server {
-    let words = std::iter::once("subscope").chain(words.iter().map(String::as_str));
-    let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let Some(CliCommand::Team(TeamArgs { command: TeamCommand::Serve(args) })) = cli.command else {
-        panic!("{name} starts another command than `team serve`")
+    let words = std::iter::once(TEAM_PROGRAM).chain(words.iter().map(String::as_str));
+    let parsed = TeamProgram::try_parse_from(words).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let TeamServerCommand::Serve(args) = parsed.command else {
+        panic!("{name} starts another command than `serve`")
     };
-    let token_file = cli.global.token_file.unwrap_or_else(|| panic!("{name} has no tokens"));
+    let token_file = parsed.global.token_file.unwrap_or_else(|| panic!("{name} has no tokens"));
     Server { port: args.listen.port(), token_file: token_file.to_str().unwrap().to_owned() }
 }
 
@@ -132,7 +130,7 @@ fn token_files_of_containers_are_in_mounted_folders() {
 #[test]
 fn commands_are_found_in_units_and_lists() {
     let found = |text: &str| commands(text).iter().map(|words| words.join(" ")).collect::<Vec<_>>();
-    assert_eq!(found("[Service]\nExecStart=/usr/bin/subscope a \\\n    --b c\nUser=x\n"), ["a --b c"]);
+    assert_eq!(found("[Service]\nExecStart=/usr/bin/subscope-team a \\\n    --b c\nUser=x\n"), ["a --b c"]);
     assert_eq!(found("x:\n  command:\n    - a\n    - --b=c\n  other: [d]\n"), ["a --b=c"]);
     assert_eq!(found("command: [sh, -c, x]\n"), [] as [String; 0]);
     assert_eq!(numbers("{port: 80, targetPort: 7338}", "targetPort:").collect::<Vec<_>>(), [7338]);

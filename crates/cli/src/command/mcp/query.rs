@@ -50,7 +50,8 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
 
 impl QueryHost for Context {
     fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError> {
-        Ok(Backend::open(Needs::Rows, self)?.sessions(limit, only_live, "")?)
+        let page = Backend::open(Needs::Rows, self).and_then(|mut all| all.sessions(limit, only_live, ""));
+        page.map_err(host_error)
     }
 
     fn own_session(&self) -> Result<SessionId, QueryError> {
@@ -68,24 +69,23 @@ impl QueryHost for Context {
     }
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError> {
-        Ok(Backend::open(Needs::Rows, self)?.tree(session)?)
+        Backend::open(Needs::Rows, self).and_then(|mut all| all.tree(session)).map_err(host_error)
     }
 
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Result<Hits, QueryError> {
         let query = SearchQuery { terms: terms.to_vec(), session, limit, ..SearchQuery::default() };
-        Ok(Backend::open(Needs::Texts, self)?.search(&query)?)
+        Backend::open(Needs::Texts, self).and_then(|mut all| all.search(&query)).map_err(host_error)
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError> {
-        if let Some(server) = team_server::asked(self)? {
-            return Err(team_server::only_there(session, server).into());
-        }
-        Ok(load_session(session, &ReadOptions::FEED, self)?.events(self)?)
+        let events = team_server::asked(self).and_then(|server| match server {
+            Some(server) => Err(team_server::only_there(session, server)),
+            None => load_session(session, &ReadOptions::FEED, self)?.events(self),
+        });
+        events.map_err(host_error)
     }
 }
 
-impl From<CliError> for QueryError {
-    fn from(error: CliError) -> Self {
-        Self::Host(error.to_string())
-    }
+fn host_error(error: CliError) -> QueryError {
+    QueryError::Host(error.to_string())
 }

@@ -1,13 +1,14 @@
-//! Users with their machines, and sessions at work.
+//! Users of a team with their machines, and sessions at work.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use subscope_model::{Agent, ContentLevel, Millis, SessionRow, Text, Usage};
+
+use crate::{Agent, ContentLevel, Millis, SessionRow, Text, Usage};
 
 /// Schema version of [`People`].
-pub(crate) const PEOPLE_SCHEMA: &str = "subscope.people/1";
+pub const PEOPLE_SCHEMA: &str = "subscope.people/1";
 /// Schema version of [`WorkingSessions`].
-pub(crate) const WORKING_SCHEMA: &str = "subscope.working/1";
+pub const WORKING_SCHEMA: &str = "subscope.working/1";
 
 /// Users with their machines, the latest event first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -7,8 +7,9 @@ use std::{
 };
 
 use serde_json::Value;
+use subscope_testkit::env::{TestEnv, run};
 
-use crate::rig::{Running, Team};
+use crate::rig::{Running, SERVER, Team, tool};
 
 /// An answer of a server.
 pub(crate) struct Answer {
@@ -154,7 +155,7 @@ fn roles_and_tenants_are_those_of_the_token_whatever_the_body_says() {
     let admin = team.token("acme", "root", "admin");
     machine.adopt("c-nested");
     let command = machine.forward_command(&server.url, &["--dry-run"]);
-    let line = subscope_testkit::env::run(command, b"").success();
+    let line = run(command, b"").success();
     let mut snapshot: Value = serde_json::from_str(line.trim()).unwrap();
     snapshot["tenant"] = "other".into();
     snapshot["user"] = "eve".into();
@@ -204,7 +205,7 @@ fn bodies_that_are_none_or_too_large_are_refused_and_the_rest_is_stored() {
     let token = machine.token();
     machine.adopt("c-nested");
     let command = machine.forward_command(&server.url, &["--dry-run"]);
-    let line = subscope_testkit::env::run(command, b"").success();
+    let line = run(command, b"").success();
     let mixed = format!("not json\n{}{{\"schema\":\"x\"}}\n", line);
     let answer = post(&server, &token, mixed.as_bytes());
     assert_eq!(answer.status, 400, "{}", answer.body);
@@ -248,24 +249,30 @@ fn bodies_that_are_none_or_too_large_are_refused_and_the_rest_is_stored() {
 
 #[test]
 fn a_server_without_tokens_or_without_clickhouse_does_not_start() {
-    let env = subscope_testkit::env::TestEnv::new(env!("CARGO_BIN_EXE_subscope"));
-    let serve = ["team", "serve", "--clickhouse", "http://127.0.0.1:1", "--listen", "127.0.0.1:0"];
-    let without = env.run(&serve);
-    assert_eq!(without.code, Some(2), "{without:?}");
-    assert!(without.stderr.contains("--token-file"));
-    let empty = env.write("tokens", "");
-    let named = [&serve[..], &["--token-file", empty.to_str().unwrap()]].concat();
-    let open = env.run(&named);
-    assert_eq!(open.code, Some(2), "{open:?}");
-    let wrong = ["team", "serve", "--clickhouse", "tcp://x", "--listen", "127.0.0.1:0", "--token-file", "t"];
-    assert_eq!(env.run(&wrong).code, Some(2));
+    let env = TestEnv::new(SERVER);
+    let tokens = env.write("tokens", "");
+    let tokens = tokens.to_str().unwrap();
+    for (clickhouse, more, says) in [
+        ("http://127.0.0.1:1", &[][..], "--token-file"),
+        ("http://127.0.0.1:1", &["--token-file", tokens], "chmod 600"),
+        ("tcp://x", &["--token-file", "t"], "tcp://x"),
+    ] {
+        let words = ["serve", "--clickhouse", clickhouse, "--listen", "127.0.0.1:0"];
+        let ran = env.run(&[&words[..], more].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+        // The tool becomes the server.
+        let mut by_tool = env.command_of(tool());
+        by_tool.args([&["team"], &words[..], more].concat());
+        assert_eq!(run(by_tool, b""), ran);
+    }
 }
 
 /// A snapshot of a recorded session as a machine prints it, at the level of texts.
 fn snapshot_of(machine: &crate::rig::Machine, server: &Running) -> Value {
     machine.adopt("c-nested");
     let command = machine.forward_command(&server.url, &["--dry-run", "--content", "text"]);
-    serde_json::from_str(subscope_testkit::env::run(command, b"").success().trim()).unwrap()
+    serde_json::from_str(run(command, b"").success().trim()).unwrap()
 }
 
 #[test]

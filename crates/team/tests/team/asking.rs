@@ -12,7 +12,7 @@ use subscope_testkit::env::{Terminal, TestEnv, run};
 
 use crate::{
     access::post,
-    rig::{Machine, Team},
+    rig::{Machine, Team, tool},
 };
 
 /// Far more than any wait of these tests takes: a slow machine is no failure.
@@ -71,41 +71,6 @@ fn commands_ask_the_server_by_option_variable_or_settings() {
 }
 
 #[test]
-fn commands_that_look_at_this_machine_only_refuse_a_team() {
-    // Nothing is asked.
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_subscope"));
-    for words in [
-        "show x",
-        "export --as otlp x",
-        "forget x",
-        "stop x",
-        "watch",
-        "index",
-        "diff a b",
-        "doctor",
-        "forward --once",
-    ] {
-        let mut arguments = vec!["--team", "http://127.0.0.1:1"];
-        arguments.extend(words.split(' '));
-        let ran = env.run(&arguments);
-        assert_eq!(ran.code, Some(2), "{words}: {ran:?}");
-        assert!(ran.stderr.contains("takes no --team"), "{words}: {}", ran.stderr);
-    }
-    let nobody = env.run(&["--team", "http://127.0.0.1:1", "ls"]);
-    assert_eq!(nobody.code, Some(2), "no token: {nobody:?}");
-    env.write("token", "sst_x");
-    let open =
-        env.run(&["--team", "http://127.0.0.1:1", "--token-file", env.path("token").to_str().unwrap(), "ls"]);
-    assert_eq!(open.code, Some(2), "{open:?}");
-    assert!(open.stderr.contains("chmod 600"), "{}", open.stderr);
-    let missing = env.run(&["--team", "settings", "ls"]);
-    assert_eq!(missing.code, Some(2));
-    let mut variable = env.command();
-    variable.args(["index"]).env("SUBSCOPE_TEAM_URL", "http://127.0.0.1:1");
-    assert_eq!(run(variable, b"").code, Some(0), "a variable is for commands that can ask");
-}
-
-#[test]
 fn the_terminal_ui_shows_sessions_of_the_team_and_says_what_is_elsewhere() {
     let Some(team) = Team::start() else { return };
     let server = team.serve();
@@ -124,7 +89,7 @@ fn the_terminal_ui_shows_sessions_of_the_team_and_says_what_is_elsewhere() {
     let script = format!(
         "env {} {} --team {} --token-file {}",
         set.collect::<Vec<_>>().join(" "),
-        env!("CARGO_BIN_EXE_subscope"),
+        tool().display(),
         server.url,
         asking.token.display()
     );

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read as _, Write as _},
     net::TcpStream,
     os::unix::fs::PermissionsExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -20,7 +20,15 @@ use subscope_testkit::{
 
 use crate::engine::ClickHouse;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_subscope");
+/// The server's program.
+pub(crate) const SERVER: &str = env!("CARGO_BIN_EXE_subscope-team");
+
+/// Returns the tool, which cargo puts beside the server's program.
+pub(crate) fn tool() -> PathBuf {
+    let program = Path::new(SERVER).with_file_name("subscope");
+    assert!(program.is_file(), "the tool is not built: cargo build --package subscope");
+    program
+}
 
 /// ClickHouse, a token file, and a place for commands of the administrator.
 pub(crate) struct Team {
@@ -45,7 +53,7 @@ impl Team {
     /// Starts the engine; `None` if there is none here.
     pub(crate) fn start() -> Option<Self> {
         let clickhouse = ClickHouse::start()?;
-        let env = TestEnv::new(BINARY);
+        let env = TestEnv::new(tool());
         env.write("tokens", "# tokens\n");
         fs::set_permissions(env.path("tokens"), fs::Permissions::from_mode(0o600)).unwrap();
         let team = Self { clickhouse, env };
@@ -77,9 +85,20 @@ impl Team {
 
     /// Makes a token and adds its line to the file of all servers.
     pub(crate) fn token(&self, tenant: &str, user: &str, role: &str) -> String {
-        let made =
-            ["team", "token", "new", "--tenant", tenant, "--user", user, "--role", role, "--in-team", "web"];
-        let made = self.env.run(&made).success();
+        let mut command = self.env.command_of(SERVER);
+        command.args([
+            "token",
+            "new",
+            "--tenant",
+            tenant,
+            "--user",
+            user,
+            "--role",
+            role,
+            "--in-team",
+            "web",
+        ]);
+        let made = run(command, b"").success();
         let (token, line) = made.trim().split_once('\n').unwrap();
         let tokens = fs::read_to_string(self.env.path("tokens")).unwrap();
         fs::write(self.env.path("tokens"), format!("{tokens}{line}\n")).unwrap();
@@ -96,8 +115,8 @@ impl Team {
     }
 
     pub(crate) fn serve_command(&self, listen: &str) -> Command {
-        let mut command = self.env.command();
-        command.args(["team", "serve", "--clickhouse", &self.clickhouse.url, "--listen", listen]);
+        let mut command = self.env.command_of(SERVER);
+        command.args(["serve", "--clickhouse", &self.clickhouse.url, "--listen", listen]);
         command.arg("--token-file").arg(self.env.path("tokens"));
         command
     }
@@ -110,7 +129,7 @@ impl Team {
 impl Machine {
     /// Returns a machine with a token.
     pub(crate) fn alone(name: &'static str, token: &str) -> Self {
-        let env = TestEnv::new(BINARY);
+        let env = TestEnv::new(tool());
         let path = env.write("team-token", token);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         Self { env, name, token: path }

@@ -8,7 +8,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::expect_used)]
 
-#[path = "../../../team/tests/engine/mod.rs"]
+#[path = "../../tests/engine/mod.rs"]
 mod engine;
 mod latency;
 mod made;
@@ -35,7 +35,8 @@ use subscope_client::{
     forward::{Backoff, Delivery, deliver},
 };
 use subscope_hub::clock;
-use subscope_team::{TokenRole, new_token};
+use subscope_program::TokenRole;
+use subscope_team::new_token;
 use subscope_testkit::figures::{self, Row};
 
 use made::{Developer, Made};
@@ -54,8 +55,8 @@ struct Server {
 
 impl Server {
     fn start(clickhouse: &str, tokens: &Path, listen: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_subscope"))
-            .args(["team", "serve", "--clickhouse", clickhouse, "--listen", listen, "--token-file"])
+        let mut child = Command::new(env!("CARGO_BIN_EXE_subscope-team"))
+            .args(["serve", "--clickhouse", clickhouse, "--listen", listen, "--token-file"])
             .arg(tokens)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,37 +1,14 @@
-//! Sums by several dimensions: cost by team and model, tokens by project and day.
+//! Sums of a team's sessions by several dimensions: cost by team and model, tokens by project and day.
 
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::{FormatSchema, Text, Usage};
 
-use crate::people::{People, WorkingSessions};
+use crate::{Text, Usage};
 
 /// Schema version of [`Groups`].
-pub(crate) const GROUPS_SCHEMA: &str = "subscope.groups/1";
-
-/// Formats of this crate.
-pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
-    FormatSchema::of::<Groups>(
-        "groups",
-        "Sums of a team's sessions by some dimensions",
-        "`GET /api/v1/stats?by=` of a team's server",
-    ),
-    FormatSchema::of::<People>(
-        "people",
-        "Users of a team with their machines",
-        "`GET /api/v1/people` of a team's server",
-    ),
-    FormatSchema::of::<WorkingSessions>(
-        "working",
-        "Sessions of a team that are at work",
-        "`GET /api/v1/working` of a team's server",
-    ),
-];
-
-/// Name of the group of what no model is known for.
-pub(crate) const UNATTRIBUTED: &str = "unattributed";
+pub const GROUPS_SCHEMA: &str = "subscope.groups/1";
 
 /// What sums are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -82,21 +59,6 @@ impl Dimension {
             Self::Model => "model",
             Self::Type => "type",
             Self::Tool => "tool",
-        }
-    }
-
-    /// Returns the column of its value.
-    pub(crate) fn column(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::Day => "element_day",
-            Self::Team => "team",
-            Self::User => "user",
-            Self::Machine => "machine",
-            Self::Harness => "harness",
-            Self::Model => "element_model",
-            Self::Type => "element_type",
-            Self::Tool => "element_tool",
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod access;
 mod asking;
-#[path = "../../../team/tests/engine/mod.rs"]
+#[path = "../engine/mod.rs"]
 mod engine;
 mod hub;
 mod machines;

@@ -1,4 +1,4 @@
-//! Error type of the binary: kind (which sets the exit code), message, causes, optional hint.
+//! Error type of the programs: kind (which sets the exit code), message, causes, optional hint.
 
 use std::{
     error::Error,
@@ -13,7 +13,7 @@ use subscope_store::OpenError;
 
 /// Class of an error; decides the exit code (design, "Exit codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ErrorKind {
+pub enum ErrorKind {
     /// The requested thing is missing, empty or failed.
     Failed,
     /// The command line, a setting or a settings file is wrong.
@@ -26,7 +26,7 @@ pub(crate) enum ErrorKind {
 
 impl ErrorKind {
     /// Returns the exit code of the process.
-    pub(crate) fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         match self {
             Self::ClosedPipe => 0,
             Self::Failed => 1,
@@ -36,8 +36,9 @@ impl ErrorKind {
     }
 }
 
+/// An error of a command, for the user.
 #[derive(Debug)]
-pub(crate) struct CliError {
+pub struct CliError {
     kind: ErrorKind,
     cause: anyhow::Error,
     hint: Option<String>,
@@ -45,46 +46,50 @@ pub(crate) struct CliError {
 
 impl CliError {
     /// Returns an error of a kind with its message: a lower-case fragment without a full stop.
-    pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+    pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self { kind, cause: anyhow::Error::msg(message.to_string()), hint: None }
     }
 
-    pub(crate) fn failed(message: impl fmt::Display) -> Self {
+    /// Returns an [`ErrorKind::Failed`] with its message.
+    pub fn failed(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Failed, message)
     }
 
-    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+    /// Returns an [`ErrorKind::Usage`] with its message.
+    pub fn usage(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Usage, message)
     }
 
     /// Returns an error of a kind; the causes of `error` are kept.
-    pub(crate) fn caused(kind: ErrorKind, error: impl Error + Send + Sync + 'static) -> Self {
+    pub fn caused(kind: ErrorKind, error: impl Error + Send + Sync + 'static) -> Self {
         Self::from(error).of_kind(kind)
     }
 
     /// Returns an [`ErrorKind::Failed`] with its message and cause.
-    pub(crate) fn because(message: impl fmt::Display, error: impl Error + Send + Sync + 'static) -> Self {
+    pub fn because(message: impl fmt::Display, error: impl Error + Send + Sync + 'static) -> Self {
         let cause = anyhow::Error::new(error).context(message.to_string());
         Self { kind: ErrorKind::Failed, cause, hint: None }
     }
 
     /// Adds a hint: what the user can do about it.
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    pub(crate) fn of_kind(self, kind: ErrorKind) -> Self {
+    /// Returns the error with another kind.
+    pub fn of_kind(self, kind: ErrorKind) -> Self {
         Self { kind, ..self }
     }
 
-    pub(crate) fn kind(&self) -> ErrorKind {
+    /// Returns its kind.
+    pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
     /// Returns the text for stderr, each line with a newline; empty for [`ErrorKind::ClosedPipe`]. Untrusted text (file
     /// names, settings) is sanitized.
-    pub(crate) fn render(&self, charset: Charset) -> String {
+    pub fn render(&self, charset: Charset) -> String {
         let mut out = String::new();
         if self.kind == ErrorKind::ClosedPipe {
             return out;
@@ -101,7 +106,7 @@ impl CliError {
     }
 
     /// Returns the error of a failed write to `what`; [`ErrorKind::ClosedPipe`] if the reader has left.
-    pub(crate) fn write(what: impl fmt::Display, error: io::Error) -> Self {
+    pub fn write(what: impl fmt::Display, error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::caused(ErrorKind::ClosedPipe, error);
         }

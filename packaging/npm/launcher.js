@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the binary that npm installed for this platform, and ends as it ends.
+// Starts @PROGRAM@ as npm installed it for this platform, and ends as it ends.
 "use strict";
 
 const { spawn } = require("node:child_process");
@@ -8,11 +8,11 @@ const { constants } = require("node:os");
 const name = `@subscope/${process.platform}-${process.arch}`;
 let binary;
 try {
-  binary = require.resolve(`${name}/bin/subscope`);
+  binary = require.resolve(`${name}/bin/@PROGRAM@`);
 } catch {
   console.error(
-    `subscope: ${name} is not installed. npm installs it as an optional package (not with --omit=optional);\n` +
-      "there are builds for Linux and macOS, each on x64 and arm64. Others: cargo install subscope",
+    `@PROGRAM@: ${name} is not installed. npm installs it as an optional package (not with --omit=optional);\n` +
+      "there are builds for Linux and macOS, each on x64 and arm64. Others: cargo install @PROGRAM@",
   );
   process.exit(1);
 }
@@ -24,7 +24,7 @@ for (const signal of ["SIGINT", "SIGQUIT"]) process.on(signal, () => {});
 for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
 
 child.on("error", (error) => {
-  console.error(`subscope: cannot start ${binary}: ${error.message}`);
+  console.error(`@PROGRAM@: cannot start ${binary}: ${error.message}`);
   process.exit(1);
 });
 child.on("exit", (code, signal) => {
