@@ -9,7 +9,7 @@ use subscope_model::{
 };
 use subscope_session::Now;
 use subscope_testkit::{
-    fixtures,
+    fixtures, others,
     sessions::{LATER, Part, Telling, events, now, only_session, options, parts_of, read, sketch, tree},
 };
 
@@ -635,24 +635,31 @@ fn tokens_of_a_compaction_are_missing_until_the_harness_reports_its_sum() {
 
 #[test]
 fn hooks_that_are_installed_twice_count_once() {
-    for (version, scenario) in [
+    let claude_code = [
         ("1.0.128", "a-single"),
         ("2.0.76", "b-parallel"),
         ("2.1.50", "d-background"),
         ("2.1.330", "interactive-compact"),
-    ] {
-        let once = parts_of(&fixtures::recording(version, scenario), &[Telling::Hooks]);
+    ];
+    let hooks = |(version, scenario)| {
+        let parts = parts_of(&fixtures::recording(version, scenario), &[Telling::Hooks]);
+        (format!("{version} {scenario}"), parts)
+    };
+    let others = others::other_recordings().into_iter().flat_map(|recording| recording.choices());
+    let others: Vec<(String, Vec<Part>)> = others.filter(|(name, _)| name.ends_with(" Hooks")).collect();
+    assert!(
+        others.len() >= 12,
+        "hooks of Codex, Copilot CLI, Gemini CLI, OpenCode and Qwen Code: {}",
+        others.len()
+    );
+    for (name, once) in claude_code.into_iter().map(hooks).chain(others) {
         let twice = once[0].lines().iter().flat_map(|line| [line.clone(), line.clone()]).flatten().collect();
         let twice = [Part { bytes: twice, ..once[0].clone() }];
         let (one, two) = (tree(&once), tree(&twice));
-        assert_eq!(sketch(&one), sketch(&two), "{version} {scenario}");
-        assert_eq!(
-            (one.session.runs, one.problems.len()),
-            (two.session.runs, two.problems.len()),
-            "{version} {scenario}"
-        );
+        assert_eq!(sketch(&one), sketch(&two), "{name}");
+        assert_eq!((one.session.runs, one.problems.len()), (two.session.runs, two.problems.len()), "{name}");
         let kinds = |parts: &[Part]| -> Vec<_> { events(parts).iter().map(|event| event.kind).collect() };
-        assert_eq!(kinds(&once), kinds(&twice), "{version} {scenario}");
+        assert_eq!(kinds(&once), kinds(&twice), "{name}");
     }
 }
 

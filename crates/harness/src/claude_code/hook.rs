@@ -21,12 +21,12 @@ use subscope_model::{
 
 use super::{
     hook_events,
-    hook_repeats::Repeats,
     notice::prompt_kind,
     teammate,
     tools::{self, HarnessResult},
     transcript::emit_notice,
 };
+use crate::common::hook_repeats::{HookEvent, Repeats};
 
 /// Decodes one log or stream of hook payloads.
 #[derive(Debug, Default)]
@@ -103,8 +103,12 @@ impl LineDecoder for Hooks {
             out.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
         }
         let session = out.head.session.unwrap_or_default();
-        let is_unnamed = event == "UserPromptSubmit" && payload.prompt_id.filled().is_none();
-        if self.repeats.is_repeated(session, event, is_unnamed, line.text) {
+        let delivered = match event {
+            "SessionStart" => HookEvent::SessionStart,
+            "UserPromptSubmit" if payload.prompt_id.filled().is_none() => HookEvent::UnnamedPrompt,
+            _ => HookEvent::Other,
+        };
+        if self.repeats.is_repeated(session, delivered, line.text) {
             return Ok(());
         }
         let is_compacting = self.compacting.as_deref() == Some(session);

@@ -13,7 +13,6 @@ mod content;
 mod hook;
 mod hook_answer;
 mod hook_events;
-mod hook_repeats;
 mod hook_support;
 mod layout;
 mod lifecycle;

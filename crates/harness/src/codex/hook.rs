@@ -15,10 +15,21 @@ use subscope_model::{
 };
 
 use super::{layout::thread_of, prompts::emit_prompt, tools};
+use crate::common::hook_repeats::{HookEvent, Repeats};
 
 /// Decodes payloads, one per line.
 #[derive(Debug)]
-pub(super) struct Hooks(pub(super) Hint);
+pub(super) struct Hooks {
+    hint: Hint,
+    repeats: Repeats,
+}
+
+impl Hooks {
+    /// A decoder for the log that `hint` describes.
+    pub(super) fn new(hint: &Hint) -> Self {
+        Self { hint: hint.clone(), repeats: Repeats::default() }
+    }
+}
 
 /// One payload.
 #[derive(Default, Deserialize)]
@@ -58,8 +69,16 @@ impl LineDecoder for Hooks {
         let agent = payload.agent_id.filled();
         let claim = agent.map_or(Claim::Root(Basis::Wire), |agent| Claim::Agent(agent, Basis::Wire));
         let mut out = Emitter::new(SourceKind::Hook, Clock::Receiver, claim, line, sink);
-        out.head.session = payload.session_id.filled().or(self.0.session.as_deref());
+        out.head.session = payload.session_id.filled().or(self.hint.session.as_deref());
         let words = payload.last_assistant_message.map(|raw| line.raw(raw));
+        let delivered = match event {
+            "SessionStart" => HookEvent::SessionStart,
+            "UserPromptSubmit" if payload.turn_id.filled().is_none() => HookEvent::UnnamedPrompt,
+            _ => HookEvent::Other,
+        };
+        if self.repeats.is_repeated(out.head.session.unwrap_or_default(), delivered, line.text) {
+            return Ok(());
+        }
         match event {
             "SessionStart" => {
                 let (cwd, model) = (payload.cwd.0.clone(), payload.model.filled());

@@ -67,9 +67,7 @@ pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     session_of: |lines| lines.split(|byte| *byte == b'\n').find_map(line_names),
     line_session: |line| line_names(line).map_or(LineSession::Same, LineSession::Named),
-    ..DialectSpec::new("codex.hook", |hint| {
-        Box::new(LinesDecoder::new(hint.source, hook::Hooks(hint.clone())))
-    })
+    ..DialectSpec::new("codex.hook", |hint| Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint))))
 });
 
 /// OpenTelemetry records: log events of all threads.

@@ -1,5 +1,6 @@
 //! What several harnesses share.
 
+pub(crate) mod hook_repeats;
 pub(crate) mod parts;
 pub(crate) mod tools;
 

@@ -19,6 +19,7 @@ use subscope_model::{
 };
 
 use super::tools;
+use crate::common::hook_repeats::{HookEvent, Repeats};
 
 /// Decodes one log of payloads.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub(super) struct Hooks {
     sessions: HashMap<String, String>,
     /// The session that was last reported to have identity on its wire.
     identified: String,
+    repeats: Repeats,
 }
 
 /// A payload and the event that it was delivered for, which the payload does not name.
@@ -70,7 +72,12 @@ struct ToolResult<'a> {
 impl Hooks {
     /// A decoder for the log that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), sessions: HashMap::new(), identified: String::new() }
+        Self {
+            hint: hint.clone(),
+            sessions: HashMap::new(),
+            identified: String::new(),
+            repeats: Repeats::default(),
+        }
     }
 
     /// Returns the session of a payload: an agent's is that of its parent, or its parent's id.
@@ -102,7 +109,16 @@ impl LineDecoder for Hooks {
             session.clone_into(&mut self.identified);
             out.emit(Fact::WireHasIdentity);
         }
-        match line.event.get().unwrap_or_default() {
+        let event = line.event.get().unwrap_or_default();
+        let delivered = match event {
+            "sessionStart" => HookEvent::SessionStart,
+            "userPromptSubmitted" => HookEvent::UnnamedPrompt,
+            _ => HookEvent::Other,
+        };
+        if self.repeats.is_repeated(out.head.session.unwrap_or_default(), delivered, text.text) {
+            return Ok(());
+        }
+        match event {
             "sessionStart" => {
                 let cwd = payload.cwd.filled().map(Cow::Borrowed);
                 out.emit_made(Fact::Session { version: None, cwd, model: None, tells_starts: true });

@@ -15,11 +15,14 @@ use subscope_model::{
     AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, PromptKind, Sink, SourceKind, parse_rfc3339,
 };
 
+use crate::common::hook_repeats::{HookEvent, Repeats};
+
 /// Decodes one log of payloads.
 #[derive(Debug)]
 pub(super) struct Hooks {
     hint: Hint,
     cwd: String,
+    repeats: Repeats,
 }
 
 /// One payload. Fields of all events together.
@@ -38,7 +41,7 @@ struct Payload<'a> {
 impl Hooks {
     /// A decoder for the log that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), cwd: String::new() }
+        Self { hint: hint.clone(), cwd: String::new(), repeats: Repeats::default() }
     }
 }
 
@@ -55,6 +58,14 @@ impl LineDecoder for Hooks {
             cwd.clone_into(&mut self.cwd);
             let cwd = Some(Cow::Borrowed(cwd));
             out.emit_made(Fact::Session { version: None, cwd, model: None, tells_starts: false });
+        }
+        let delivered = match event {
+            "SessionStart" => HookEvent::SessionStart,
+            "BeforeAgent" => HookEvent::UnnamedPrompt,
+            _ => HookEvent::Other,
+        };
+        if self.repeats.is_repeated(out.head.session.unwrap_or_default(), delivered, text.text) {
+            return Ok(());
         }
         match event {
             "SessionStart" => out.emit_made(Fact::SessionStart { source: payload.source.0.clone() }),

@@ -343,8 +343,9 @@ impl Objects {
         let known = known.and_then(|call| call.open.as_ref());
         let digest = part.digest().or(known.map(|(_, digest)| *digest));
         let digest = digest.unwrap_or_else(|| tools::digest_of(question.permission, question.details));
-        if let Some(id) = question.id {
-            self.questions.insert(id.to_owned(), digest);
+        // Where the plugin is installed twice, each question comes twice.
+        if question.id.is_some_and(|id| self.questions.insert(id.to_owned(), digest).is_some()) {
+            return out.emit(Fact::Activity);
         }
         let name = part.tool.filled().or(known.map(|(name, _)| name.as_str())).unwrap_or(question.permission);
         let input = out.raw(part.input().or(question.details));

@@ -14,6 +14,7 @@ use subscope_model::{
 };
 
 use super::tools::{self, Notice};
+use crate::common::hook_repeats::{HookEvent, Repeats};
 
 /// Decodes one log or stream of payloads.
 #[derive(Debug)]
@@ -21,12 +22,13 @@ pub(super) struct Hooks {
     hint: Hint,
     /// The session that was last reported to have identity on its wire.
     identified: String,
+    repeats: Repeats,
 }
 
 impl Hooks {
     /// A decoder for the log that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), identified: String::new() }
+        Self { hint: hint.clone(), identified: String::new(), repeats: Repeats::default() }
     }
 }
 
@@ -88,6 +90,14 @@ impl LineDecoder for Hooks {
             out.emit(Fact::ReportsQuestions);
             let cwd = payload.cwd.filled().map(Cow::Borrowed);
             out.emit_made(Fact::Session { version: None, cwd, model: None, tells_starts: true });
+        }
+        let delivered = match event {
+            "SessionStart" => HookEvent::SessionStart,
+            "UserPromptSubmit" => HookEvent::UnnamedPrompt,
+            _ => HookEvent::Other,
+        };
+        if self.repeats.is_repeated(session, delivered, line.text) {
+            return Ok(());
         }
         match event {
             "SessionStart" => {

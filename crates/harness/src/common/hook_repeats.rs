@@ -12,9 +12,19 @@ use subscope_model::stable_hash;
 /// Most lines between the first and the last delivery of a start: other hooks of the start run at the same time.
 const START_LINES: u32 = 4;
 
+/// What a payload says, as far as it matters whether it is a repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HookEvent {
+    /// A session starts or is resumed.
+    SessionStart,
+    /// The person asks, and the prompt has no id.
+    UnnamedPrompt,
+    Other,
+}
+
 /// What was delivered of each session.
 #[derive(Debug, Default)]
-pub(super) struct Repeats {
+pub(crate) struct Repeats {
     sessions: HashMap<String, Deliveries>,
 }
 
@@ -32,25 +42,26 @@ struct Deliveries {
 }
 
 impl Repeats {
-    /// Returns whether a line of a session repeats an earlier one. `is_unnamed`: it is a prompt without an id.
-    pub(super) fn is_repeated(&mut self, session: &str, event: &str, is_unnamed: bool, line: &str) -> bool {
+    /// Returns whether a line of a session repeats an earlier one.
+    pub(crate) fn is_repeated(&mut self, session: &str, event: HookEvent, line: &str) -> bool {
         let line = stable_hash(line);
         if !self.sessions.contains_key(session) {
             self.sessions.insert(session.to_owned(), Deliveries { hooks: 1, ..Deliveries::default() });
         }
         let Some(known) = self.sessions.get_mut(session) else { return false };
-        known.is_repeated(event, is_unnamed, line)
+        known.is_repeated(event, line)
     }
 }
 
 impl Deliveries {
-    fn is_repeated(&mut self, event: &str, is_unnamed: bool, line: u64) -> bool {
+    fn is_repeated(&mut self, event: HookEvent, line: u64) -> bool {
+        let (is_start, is_unnamed) = (event == HookEvent::SessionStart, event == HookEvent::UnnamedPrompt);
         match &mut self.start {
-            Some((start, since)) if event == "SessionStart" && *start == line && *since <= START_LINES => {
+            Some((start, since)) if is_start && *start == line && *since <= START_LINES => {
                 self.hooks += 1;
                 return true;
             }
-            _ if event == "SessionStart" => {
+            _ if is_start => {
                 self.start = Some((line, 0));
                 (self.hooks, self.prompt) = (1, None);
                 self.counts.clear();
@@ -82,7 +93,12 @@ mod tests {
         let mut repeats = Repeats::default();
         let is_new = |line: &&&str| {
             let (event, _) = line.split_once('=').unwrap();
-            !repeats.is_repeated("s", event, event == "UserPromptSubmit", line)
+            let event = match event {
+                "SessionStart" => HookEvent::SessionStart,
+                "UserPromptSubmit" => HookEvent::UnnamedPrompt,
+                _ => HookEvent::Other,
+            };
+            !repeats.is_repeated("s", event, line)
         };
         lines.iter().filter(is_new).copied().collect()
     }
