@@ -145,6 +145,61 @@ fn a_spoiled_file_takes_nothing_from_the_tree_of_its_session() {
     }
 }
 
+/// Trees of sessions: their titles, sums, and agents with all that rows have of them.
+fn trees_of(env: &TestEnv, ids: &[String]) -> Vec<Value> {
+    let tree = |id: &String| {
+        let tree = parsed(&env.run(&["-q", "tree", id, "--json"]).success());
+        json!([tree["session"]["id"], tree["session"]["title"], tree["summary"], tree["agents"]])
+    };
+    ids.iter().map(tree).collect()
+}
+
+fn listed(env: &TestEnv) -> Value {
+    let page = parsed(&env.run(&["-q", "ls", "--json"]).success());
+    let rows = page["sessions"].as_array().unwrap().iter();
+    rows.map(|row| json!([row["id"], row["agents"], row["tool_calls"], row["usage"], row["title"]])).collect()
+}
+
+/// Asserts that trees are equal, and names the first that is not.
+#[track_caller]
+fn assert_trees(found: &[Value], expected: &[Value], what: &str) {
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found, expected, "{what}: {}", expected[0]);
+    }
+}
+
+#[test]
+fn a_copy_of_a_file_takes_nothing_and_counts_nothing_twice() {
+    for name in ["STEM copy", "STEM 2", "STEM (1)", "Copy of STEM", "a STEM"] {
+        let env = env();
+        let all = files(&env);
+        all.iter().for_each(|file| write(&file.to, &file.bytes));
+        let (from, to) = database(&env);
+        write(&to, &fixtures::bytes(&from));
+        let ids = all_ids();
+        let (before, list) = (trees_of(&env, &ids), listed(&env));
+        env.run(&["index"]).success();
+        for file in &all {
+            let full = file.to.file_name().unwrap().to_str().unwrap();
+            let (stem, ending) = full.split_once('.').unwrap();
+            let copy = file.to.with_file_name(format!("{}.{ending}", name.replace("STEM", stem)));
+            write(&copy, &file.bytes);
+        }
+        let what = format!("{name}: with rows of before");
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        env.run(&["index"]).success();
+        assert_eq!(listed(&env), list, "{what}");
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        let what = format!("{name}: read anew");
+        fs::remove_dir_all(env.path("data/subscope")).unwrap();
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        assert_eq!(listed(&env), list, "{what}");
+        env.run(&["index"]).success();
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        assert_eq!(listed(&env), list, "{what}");
+    }
+}
+
 /// Sessions, by what is in the home: files that are placed there.
 fn listed_ids(home: &[Placed], first: &[&str]) -> BTreeSet<String> {
     let env = env();

@@ -277,7 +277,9 @@ impl Rollout {
         let meta: Meta<'a> = serde_json::from_str(raw.get()).unwrap_or_default();
         let opening: Opening<'a> = serde_json::from_str(raw.get()).unwrap_or_default();
         let Some(thread) = meta.id.filled() else { return };
-        if self.copied_below > 0 || !self.thread.is_empty() && self.thread != thread {
+        // The name of a file may be that of a copy: its first line counts.
+        let is_first = text.place.offset == 0;
+        if self.copied_below > 0 || !is_first && self.thread != thread {
             return;
         }
         thread.clone_into(&mut self.thread);
