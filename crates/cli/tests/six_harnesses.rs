@@ -200,6 +200,71 @@ fn a_copy_of_a_file_takes_nothing_and_counts_nothing_twice() {
     }
 }
 
+/// The sessions of a list, and of each tree its agents with their parents.
+fn family(env: &TestEnv, ids: &[&str]) -> Value {
+    let page = parsed(&env.run(&["-q", "ls", "--json"]).success());
+    let listed: Vec<&Value> = page["sessions"].as_array().unwrap().iter().map(|row| &row["id"]).collect();
+    let trees = ids.iter().map(|id| {
+        let tree = parsed(&env.run(&["-q", "tree", id, "--json"]).success());
+        let agents = tree["agents"].as_array().unwrap().iter();
+        let agents: Vec<Value> = agents.map(|row| json!([row["id"], row["parent_id"]])).collect();
+        json!([tree["session"]["id"], agents, tree["summary"]["usage"]["floor"]])
+    });
+    json!([listed, trees.collect::<Vec<Value>>()])
+}
+
+#[test]
+fn agents_of_a_session_that_was_deleted_stay_below_it() {
+    const TABLES: [(&str, &str); 4] =
+        [("session", "id"), ("event", "aggregate_id"), ("message", "session_id"), ("part", "session_id")];
+    let truth = recorded("opencode/1.18.33/two_parallel").truth;
+    let root = truth["session"]["id"].as_str().unwrap();
+    let agents = |truth: &Value| -> Vec<Value> {
+        let ids = truth["agents"].as_array().unwrap().iter().skip(1);
+        let of = |id: &Value| json!([id, "root"]);
+        [json!(["root", null])].into_iter().chain(ids.map(|row| of(&row["id"]))).collect()
+    };
+    for (indexed, deleted) in [(false, 1), (true, 1), (false, 4), (true, 4)] {
+        let env = env();
+        let (from, to) = database(&env);
+        write(&to, &fixtures::bytes(&from));
+        if indexed {
+            env.run(&["index"]).success();
+        }
+        let database = rusqlite::Connection::open(&to).unwrap();
+        database.pragma_update(None, "foreign_keys", false).unwrap();
+        for (table, column) in &TABLES[..deleted] {
+            database.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [root]).unwrap();
+        }
+        drop(database);
+        let floor = deleted == 4 && !indexed;
+        let expected = json!([[root], [[root, agents(&truth), floor]]]);
+        for _ in 0..2 {
+            assert_eq!(family(&env, &[root]), expected, "{indexed} {deleted}");
+            env.run(&["index"]).success();
+        }
+        // A child that is named alone is the root of what is shown.
+        let child = truth["agents"][1]["id"].as_str().unwrap();
+        let alone = parsed(&env.run(&["-q", "tree", to.join(child).to_str().unwrap(), "--json"]).success());
+        assert!(alone["agents"].as_array().unwrap().iter().all(|row| row["id"] != child), "{alone}");
+    }
+    // The folder of objects of older versions.
+    let old = recorded("opencode/1.1.53/resume_denied");
+    let root = old.truth["session"]["id"].as_str().unwrap();
+    let env = env();
+    for file in fixtures::files_below(&old.on_disk) {
+        if file.file_stem().is_none_or(|stem| stem != root) {
+            let below = file.strip_prefix(&old.on_disk).unwrap();
+            write(&env.path("data/opencode/storage").join(below), &fixtures::bytes(&file));
+        }
+    }
+    for floor in [false, true] {
+        assert_eq!(family(&env, &[root]), json!([[root], [[root, agents(&old.truth), floor]]]));
+        fs::remove_dir_all(env.path("data/opencode/storage/message").join(root)).unwrap_or_default();
+        fs::remove_dir_all(env.path("data/subscope")).unwrap_or_default();
+    }
+}
+
 /// Sessions, by what is in the home: files that are placed there.
 fn listed_ids(home: &[Placed], first: &[&str]) -> BTreeSet<String> {
     let env = env();

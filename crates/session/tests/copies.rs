@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use subscope_model::Tree;
+use subscope_model::{PriceTable, Tree};
 use subscope_testkit::{
     fixtures,
     others::other_recordings,
-    sessions::{Part, Telling, parts_of, tree},
+    sessions::{LATER, Part, Telling, now, options, parts_of, read, tree},
 };
 
 /// Every recording that has files of agents, with its name.
@@ -50,4 +50,25 @@ fn a_copy_of_a_file_changes_no_row_whichever_is_read_first() {
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn no_agent_is_below_itself_whichever_file_is_missing() {
+    for (name, parts) in recordings() {
+        for number in 0..parts.len() {
+            let mut without = parts.clone();
+            without.remove(number);
+            for some in [without, vec![parts[number].clone()]] {
+                let router = read(&some, options(false));
+                let prices = PriceTable::default();
+                for session in router.sessions() {
+                    let tree = router.tree(session, &now(LATER, &prices)).unwrap();
+                    for row in &tree.agents {
+                        let is_own = *row.id == **session || row.parent_id.as_ref() == Some(&row.id);
+                        assert!(!is_own, "{name}, {number}: {} below {session}", row.id);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ use subscope_model::{
 use crate::{
     drafts::RowDraft,
     duplicates::Duplicates,
-    facts::{Facts, HookStepKind, ReportedPayloads, best_value},
+    facts::{Facts, HookStepKind, ROOT, ReportedPayloads, best_value},
     figures::{AgentFigures, add_known, derive_figures},
     flags,
     identities::{AgentIndex, is_ghost},
@@ -49,6 +49,7 @@ pub(crate) fn build_tree(
         let has_run = !draft.state.status.is_live() && draft.state.status != AgentStatus::Lost;
         own[number].is_incomplete = is_unknown && has_run && !duplicates.has_agent(number);
     }
+    own[0].is_incomplete = derivation.is_root_missing() && drafts.len() > 1 && !duplicates.has_agent(0);
     let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
     let build = |number: &AgentIndex| {
         let mut row = derivation.build_row(*number, &drafts, &activities, &own);
@@ -145,6 +146,13 @@ fn list_problems(facts: &Facts) -> Vec<Problem> {
 }
 
 impl Derivation<'_> {
+    /// Whether files tell of agents of the session, and none of its root: it is known by reference only, and nothing tells what
+    /// it used.
+    fn is_root_missing(&self) -> bool {
+        let root = self.facts.agent(ROOT);
+        self.facts.has_transcript && root.last_seen.is_none() && !root.is_warmup
+    }
+
     fn build_row(
         &self,
         number: AgentIndex,

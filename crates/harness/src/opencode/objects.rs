@@ -239,7 +239,10 @@ impl Objects {
 
     /// Emits a session: the conversation itself, or the agent whose conversation it is.
     pub(super) fn session<'a>(&mut self, info: &SessionInfo<'a>, out: &mut Emitter<'a, '_>) {
-        let Some(parent) = info.parent_id.filled() else {
+        // What is read of a session alone, or in a cycle of parents, has it as its root.
+        let is_root = |id: &str| self.root_of(id) == id;
+        let parent = info.parent_id.filled().filter(|_| !info.id.filled().is_some_and(is_root));
+        let Some(parent) = parent else {
             // Until it has one, a session is named by its start.
             if let Some(text) =
                 info.title.0.clone().filter(|title| !title.is_empty() && !title.starts_with(UNTITLED))
