@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::Path};
 use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentStatus, Attention, Basis, Checksum, Flag, Millis, Problem, Session, SessionId,
-    SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
-    VendorCost, VendorUnit,
+    SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, VendorCost,
+    VendorUnit,
 };
 
 use crate::{
@@ -482,7 +482,7 @@ fn summarize(
         facts.checksums.iter().filter(|sum| sum.part.is_none()).copied().chain(sum_of_parts(facts));
     let own_sum = own_sums.filter(|sum| sum.usage.covers(&agents));
     if let Some(own_sum) = own_sum.max_by_key(|sum| (sum.usage.total_tokens, sum.cost_micro_usd)) {
-        sum.usage = Some(Usage { floor: false, ..own_sum.usage });
+        sum.usage = Some(own_sum.usage);
         sum.unattributed_usage = Some(own_sum.usage.minus(&agents));
         if own_sum.cost_micro_usd.is_some() {
             sum.cost_micro_usd = own_sum.cost_micro_usd;

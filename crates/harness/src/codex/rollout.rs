@@ -208,8 +208,8 @@ impl Tokens {
     pub(super) fn usage(&self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
         let (read, write) = (number(self.cached_input_tokens), number(self.cache_write_input_tokens));
-        let fresh = number(self.input_tokens).saturating_sub(read).saturating_sub(write);
-        Usage::new(fresh, number(self.output_tokens), read, write)
+        let fresh = self.input_tokens.0.map(|input| input.saturating_sub(read).saturating_sub(write));
+        Usage::of_parts([fresh, self.output_tokens.0, Some(read), Some(write)], self.total_tokens.0)
     }
 }
 
@@ -511,8 +511,12 @@ impl Rollout {
             self.interrupted.push(last);
         }
         // By its time and numbers, not by its place: a file may have some lines twice.
-        let [input, output, read, write] = total.usage().kinds();
-        let id = format!("count {} {input} {output} {read} {write}", out.head.time.unwrap_or(0));
+        let usage = total.usage();
+        let [input, output, read, write] = usage.kinds();
+        let mut id = format!("count {} {input} {output} {read} {write}", out.head.time.unwrap_or(0));
+        if usage.unkinded() > 0 {
+            id += &format!(" of {}", usage.total_tokens);
+        }
         self.respond(&id, &counts.last_token_usage, out);
     }
 

@@ -139,14 +139,15 @@ struct Tokens<'a> {
     output_tokens: Num,
     cache_read_tokens: Num,
     cache_write_tokens: Num,
+    total_tokens: Num,
 }
 
 impl Tokens<'_> {
     fn usage(&self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
         let (read, write) = (number(self.cache_read_tokens), number(self.cache_write_tokens));
-        let fresh = number(self.input_tokens).saturating_sub(read).saturating_sub(write);
-        Usage::new(fresh, number(self.output_tokens), read, write)
+        let fresh = self.input_tokens.0.map(|input| input.saturating_sub(read).saturating_sub(write));
+        Usage::of_parts([fresh, self.output_tokens.0, Some(read), Some(write)], self.total_tokens.0)
     }
 }
 

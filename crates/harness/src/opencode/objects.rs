@@ -114,7 +114,9 @@ impl Tokens {
         let number = |field: Num| field.0.unwrap_or(0);
         let reasoning = if self.total.0.is_some() { number(self.reasoning) } else { 0 };
         let output = number(self.output).saturating_add(reasoning);
-        let usage = Usage::new(number(self.input), output, number(self.cache.read), number(self.cache.write));
+        let output = self.output.0.or(self.reasoning.0).map(|_| output);
+        let usage =
+            Usage::of_parts([self.input.0, output, self.cache.read.0, self.cache.write.0], self.total.0);
         (is_over || usage.total_tokens > 0).then_some(usage)
     }
 }
