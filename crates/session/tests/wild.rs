@@ -1178,3 +1178,73 @@ fn a_turn_whose_last_call_was_interrupted_is_stopped() {
         |many: usize| tree(&[Part::new("c.jsonl", lines[..many].join("\n") + "\n")]).agents[0].status;
     assert_eq!([2, 3, 4].map(status), [AgentStatus::Stopped, AgentStatus::Lost, AgentStatus::Completed]);
 }
+
+/// The one object that `--output-format json` prints.
+fn printed_result(more: &serde_json::Value) -> serde_json::Value {
+    let usage = serde_json::json!({"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0});
+    let models = serde_json::json!({"claude-opus-4-6": {"inputTokens": 100, "outputTokens": 20, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}});
+    let mut result = serde_json::json!({
+        "type": "result", "subtype": "success", "is_error": false, "duration_ms": 61_000, "num_turns": 3,
+        "session_id": "aaaaaaaa-2222-4333-8444-555566667777", "total_cost_usd": 0.5, "usage": usage,
+        "modelUsage": models, "uuid": "bbbbbbbb-2222-4333-8444-555566667777",
+    });
+    result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    result
+}
+
+#[test]
+fn a_result_alone_is_a_turn_with_its_words_its_tokens_and_its_failure() {
+    let done = serde_json::json!({"result": "All done."});
+    let failed = serde_json::json!({"result": "Credit balance is too low", "is_error": true});
+    let limit = serde_json::json!({"subtype": "error_max_turns", "is_error": true});
+    for (more, status, words) in [
+        (done, AgentStatus::Completed, "All done."),
+        (failed, AgentStatus::Failed, "Credit balance is too low"),
+        (limit, AgentStatus::Failed, "error_max_turns"),
+    ] {
+        let object = printed_result(&more);
+        let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap();
+        let array = serde_json::Value::from(vec![object.clone()]);
+        for text in
+            [format!("{object}\n"), object.to_string(), pretty(&object), array.to_string(), pretty(&array)]
+        {
+            let tree = tree(&[Part::new("out.json", text.clone())]);
+            let root = &tree.agents[0];
+            assert_eq!(&*tree.session.id, "aaaaaaaa-2222-4333-8444-555566667777", "{text}");
+            assert_eq!((root.status, tree.session.runs, tree.problems.len()), (status, 1, 0), "{text}");
+            let (result, error) = (root.result.as_deref(), root.error.as_deref());
+            let said = if status == AgentStatus::Failed { error } else { result };
+            assert_eq!(said, Some(words), "{text}");
+            assert_eq!(tree.summary.usage.map(|usage| usage.total_tokens), Some(120), "{text}");
+            assert_eq!(tree.summary.cost_micro_usd, Some(500_000), "{text}");
+            let events = subscope_testkit::sessions::events(&[Part::new("out.json", text.clone())]);
+            let messages =
+                events.iter().filter(|event| event.kind == subscope_model::EventKind::AgentMessage);
+            assert_eq!(messages.count(), 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_the_line_of_a_failed_turn_says_is_its_error_and_not_the_last_words() {
+    let line = |value: serde_json::Value| format!("{value}\n");
+    let said = line(serde_json::json!({
+        "type": "assistant", "session_id": "aaaaaaaa-2222-4333-8444-555566667777",
+        "message": {"id": "msg_1", "role": "assistant", "model": "claude-opus-4-6", "content": [{"type": "text", "text": "Let me look."}]},
+    }));
+    let result =
+        line(printed_result(&serde_json::json!({"result": "API Error: 529 Overloaded", "is_error": true})));
+    let root = &tree(&[Part::new("out.jsonl", said + &result)]).agents[0];
+    assert_eq!(
+        (root.status, root.error.as_deref()),
+        (AgentStatus::Failed, Some("API Error: 529 Overloaded"))
+    );
+    let qwen = line(serde_json::json!({
+        "type": "system", "subtype": "init", "session_id": "s1", "qwen_code_version": "0.24.4", "uuid": "u0",
+    })) + &line(serde_json::json!({
+        "type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s1", "uuid": "u1",
+        "result": "Quota exceeded", "error": {"message": "Quota exceeded"},
+    }));
+    let root = &tree(&[Part::new("qwen.jsonl", qwen)]).agents[0];
+    assert_eq!((root.status, root.error.as_deref()), (AgentStatus::Failed, Some("Quota exceeded")));
+}
