@@ -1248,3 +1248,139 @@ fn what_the_line_of_a_failed_turn_says_is_its_error_and_not_the_last_words() {
     let root = &tree(&[Part::new("qwen.jsonl", qwen)]).agents[0];
     assert_eq!((root.status, root.error.as_deref()), (AgentStatus::Failed, Some("Quota exceeded")));
 }
+
+/// A line of a transcript of the root.
+fn root_line(number: usize, version: &str, more: serde_json::Value) -> String {
+    let mut line = serde_json::json!({
+        "uuid": format!("u{number}"), "parentUuid": number.checked_sub(1).map(|number| format!("u{number}")),
+        "sessionId": "aaaaaaaa-2222-4333-8444-555566667777", "version": version, "cwd": "/w", "isSidechain": false,
+        "timestamp": format!("2026-02-24T03:00:{number:02}.000Z"),
+    });
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    format!("{line}\n")
+}
+
+/// The lines of a root that is asked, calls a tool, gets the result and answers.
+fn one_call(version: &str, tool: &str, input: serde_json::Value, result: serde_json::Value) -> Vec<String> {
+    use serde_json::json;
+    let call = json!([{"type": "tool_use", "id": "toolu_1", "name": tool, "input": input}]);
+    let content = json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}]);
+    vec![
+        root_line(0, version, json!({"type": "user", "message": {"role": "user", "content": "go"}})),
+        root_line(
+            1,
+            version,
+            json!({"type": "assistant", "message": {"id": "m1", "role": "assistant", "model": "claude-opus-4-6", "content": call}}),
+        ),
+        root_line(
+            2,
+            version,
+            json!({"type": "user", "message": {"role": "user", "content": content}, "toolUseResult": result}),
+        ),
+    ]
+}
+
+#[test]
+fn a_result_that_was_interrupted_is_no_success() {
+    use serde_json::json;
+    let task = json!({"description": "count", "prompt": "count", "subagent_type": "general-purpose"});
+    for (wasinterrupted, call, agent) in [
+        (true, ToolStatus::Error, AgentStatus::Stopped),
+        (false, ToolStatus::Ok, AgentStatus::Completed),
+    ] {
+        let result = json!({"content": [{"type": "text", "text": "x"}], "totalToolUseCount": 2, "totalDurationMs": 900, "wasInterrupted": wasinterrupted});
+        let tree =
+            tree(&[Part::new("main.jsonl", one_call("1.0.98", "Task", task.clone(), result).concat())]);
+        assert_eq!(tree.agents[0].tools[0].status, call);
+        assert_eq!(tree.agents[1].status, agent);
+    }
+}
+
+#[test]
+fn an_agent_whose_result_was_fetched_has_ended_as_the_result_says() {
+    use serde_json::json;
+    let task = json!({"description": "count", "prompt": "count", "subagent_type": "general-purpose", "run_in_background": true});
+    let launched =
+        json!({"status": "async_launched", "agentId": "a1", "isAsync": true, "description": "count"});
+    let fetched = |number: usize, tool: &str, result: serde_json::Value| {
+        let call = json!([{"type": "tool_use", "id": "toolu_2", "name": tool, "input": {"task_id": "a1"}}]);
+        let content = json!([{"type": "tool_result", "tool_use_id": "toolu_2", "content": "x"}]);
+        [
+            root_line(
+                number,
+                "2.0.76",
+                json!({"type": "assistant", "message": {"id": "m2", "role": "assistant", "model": "claude-opus-4-6", "content": call}}),
+            ),
+            root_line(
+                number + 1,
+                "2.0.76",
+                json!({"type": "user", "message": {"role": "user", "content": content}, "toolUseResult": result}),
+            ),
+        ]
+        .concat()
+    };
+    let one = |status: &str| json!({"retrieval_status": "success", "task": {"task_id": "a1", "task_type": "local_agent", "status": status, "result": "three"}});
+    let list = json!({"retrieval_status": "success", "agents": [{"agentId": "a1", "status": "completed", "result": "three"}]});
+    let map =
+        json!({"retrieval_status": "success", "agents": {"a1": {"status": "completed", "result": "three"}}});
+    for (tool, result, status, report) in [
+        ("TaskOutput", one("completed"), AgentStatus::Completed, Some("three")),
+        ("TaskOutput", one("failed"), AgentStatus::Failed, None),
+        ("TaskOutput", one("running"), AgentStatus::Lost, None),
+        ("AgentOutputTool", list, AgentStatus::Completed, Some("three")),
+        ("AgentOutputTool", map, AgentStatus::Completed, Some("three")),
+    ] {
+        let lines = one_call("2.0.76", "Task", task.clone(), launched.clone()).concat();
+        let tree = tree(&[Part::new("main.jsonl", lines + &fetched(3, tool, result.clone()))]);
+        let agent = &tree.agents[1];
+        assert_eq!(
+            (agent.status, agent.result.as_deref().filter(|_| report.is_some())),
+            (status, report),
+            "{result}"
+        );
+        assert_eq!(tree.agents.len(), 2, "{result}");
+    }
+}
+
+#[test]
+fn a_teammate_that_was_interrupted_has_not_succeeded() {
+    let text = String::from_utf8(part("teammate-message-line.jsonl").bytes).unwrap();
+    assert!(text.contains("idleReason"), "{text}");
+    for (reason, status) in [
+        ("interrupted", AgentStatus::Stopped),
+        ("failed", AgentStatus::Failed),
+        ("available", AgentStatus::Completed),
+    ] {
+        let body = serde_json::json!({"type": "idle_notification", "from": "ada", "timestamp": "2026-02-24T03:00:05.000Z", "idleReason": reason});
+        let notice = format!("<teammate-message teammate_id=\"ada\">\n{body}\n</teammate-message>");
+        let task = serde_json::json!({"description": "count", "prompt": "count", "subagent_type": "general-purpose", "name": "ada", "team_name": "t"});
+        let spawned = serde_json::json!({"status": "teammate_spawned", "agent_id": "ada@t", "name": "ada", "team_name": "t"});
+        let mut lines = one_call("2.1.42", "Task", task, spawned);
+        let message = serde_json::json!({"type": "user", "message": {"role": "user", "content": notice}});
+        lines.push(root_line(6, "2.1.42", message));
+        let tree = tree(&[Part::new("main.jsonl", lines.concat())]);
+        assert_eq!(tree.agents[1].status, status, "{reason}");
+    }
+}
+
+#[test]
+fn titles_are_the_words_inside_of_what_programs_put_around_them() {
+    for (text, title) in [
+        (
+            "<system_instruction>\nYou work in a workspace.\n</system_instruction>\n\nMend the parser.",
+            "Mend the parser.",
+        ),
+        (
+            "<channel source=\"telegram\" chat_id=\"1\" user=\"ada\">\nMend the parser.\n</channel>",
+            "Mend the parser.",
+        ),
+        (
+            "<system-reminder>x</system-reminder>\n<system_instruction>y</system_instruction>\n<channel source=\"c\">Mend the parser.</channel>",
+            "Mend the parser.",
+        ),
+    ] {
+        let message = serde_json::json!({"type": "user", "message": {"role": "user", "content": text}});
+        let tree = tree(&[Part::new("main.jsonl", root_line(0, "2.1.330", message))]);
+        assert_eq!(tree.session.title.as_deref(), Some(title), "{text}");
+    }
+}

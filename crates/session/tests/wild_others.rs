@@ -432,3 +432,58 @@ fn a_total_without_its_kinds_is_a_lower_bound_and_never_zero() {
         assert!(matches!(nothing, (None, None) | (Some(0), Some(true))), "{harness}: {nothing:?}");
     }
 }
+
+#[test]
+fn a_process_that_ended_with_an_error_has_failed() {
+    let answer = || {
+        (
+            "assistant.message",
+            json!({"messageId": "m1", "content": "let me see", "toolRequests": [], "outputTokens": 5}),
+        )
+    };
+    let asked = || ("user.message", json!({"content": "q"}));
+    let shutdown = |more: Value| {
+        let mut data = json!({"shutdownType": "error", "totalPremiumRequests": 1});
+        data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ("session.shutdown", data)
+    };
+    let error = || ("session.error", json!({"errorType": "query", "message": "CAPIError: 401"}));
+    let failed = AgentStatus::Failed;
+    let told = shutdown(json!({"errorReason": "out of memory"}));
+    assert_end(&copilot(&[asked(), answer(), told]), failed, Some("out of memory"), "with a reason");
+    let bare = copilot(&[asked(), answer(), shutdown(json!({}))]);
+    assert_end(&bare, failed, Some("error"), "no last words as its error");
+    let both = copilot(&[asked(), answer(), error(), shutdown(json!({}))]);
+    assert_end(&both, failed, Some("CAPIError: 401"), "the session's error");
+    let routine = shutdown(json!({"shutdownType": "routine"}));
+    let ended = copilot(&[asked(), answer(), routine]);
+    assert_ne!(ended.agents[0].status, failed);
+}
+
+#[test]
+fn calls_of_codex_without_ids_are_calls_with_their_outputs() {
+    let call = |id: Option<&str>| {
+        let mut call = json!({"type": "function_call", "name": "shell", "arguments": "{}"});
+        id.into_iter().for_each(|id| call["call_id"] = id.into());
+        ("response_item", call)
+    };
+    let output = |id: Option<&str>, text: &str| {
+        let mut output = json!({"type": "function_call_output", "output": text});
+        id.into_iter().for_each(|id| output["call_id"] = id.into());
+        ("response_item", output)
+    };
+    let refused = "`/bin/bash -lc rm` rejected: blocked by policy";
+    let tree = rollout(&[
+        started(),
+        asked(),
+        call(None),
+        call(Some("c2")),
+        call(None),
+        output(None, "ok"),
+        output(Some("c2"), "ok"),
+        output(None, refused),
+        completed(),
+    ]);
+    let expected = (vec![ToolStatus::Ok, ToolStatus::Ok, ToolStatus::Denied], 0, 1);
+    assert_eq!(calls(&tree), expected);
+}

@@ -21,8 +21,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, PromptKind, RawJson, Sink, SourceKind, Spawn,
-    SpawnBatch, SpawnMode, TitleOrigin, Usage, WorkTree, parse_rfc3339,
+    AgentEnd, Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, PromptKind, RawJson, Sink, SourceKind,
+    Spawn, SpawnBatch, SpawnMode, TitleOrigin, Usage, WorkTree, parse_rfc3339,
 };
 
 use super::{
@@ -429,6 +429,9 @@ pub(super) fn emit_result<'a>(
     };
     if result.is_some_and(HarnessResult::has_deleted_team) {
         teammate::emit_team_end(out);
+    }
+    for (agent, end) in result.map(HarnessResult::fetched).unwrap_or_default() {
+        out.emit_made(Fact::AgentEnd(AgentEnd { agent: Some(&agent), ..end }));
     }
     out.emit(Fact::CallEnd(match result {
         Some(result) => result.complete(out.line, end),

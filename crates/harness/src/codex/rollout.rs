@@ -11,7 +11,7 @@
 //! 0.118 `token_count` repeats itself, and a child that failed ends like one without a message; the parent's rollout
 //! has the reason.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -37,6 +37,8 @@ use crate::common::emit_failure;
 pub(super) struct Rollout {
     thread: String,
     root: String,
+    /// Open calls without an id, by the names that their places give them.
+    unnamed: VecDeque<String>,
     /// Lines with lesser numbers are a copy of the parent's.
     copied_below: u64,
     model: String,
@@ -254,6 +256,7 @@ impl Rollout {
         Self {
             thread: hint.agent.clone().unwrap_or_else(|| root.clone()),
             root,
+            unnamed: VecDeque::new(),
             copied_below: 0,
             model: String::new(),
             ended: HashSet::new(),
@@ -577,7 +580,12 @@ impl Rollout {
             "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
                 let name = payload.name.filled().unwrap_or("local_shell");
                 let arguments = payload.arguments.or(payload.input).or(payload.action);
-                let id = payload.call_id.filled();
+                // A call without an id is named by its place; its output is the next one without an id.
+                let made = format!("{name}@{}", out.line.place.offset);
+                let id = Some(payload.call_id.filled().unwrap_or(&made));
+                if payload.call_id.filled().is_none() {
+                    self.unnamed.push_back(made.clone());
+                }
                 self.begun.extend(id.map(str::to_owned));
                 if let Some(id) = id.filter(|_| tools::class(name) == ToolClass::Spawn) {
                     self.spawning.insert(id.to_owned());
@@ -616,7 +624,8 @@ impl Rollout {
     }
 
     fn output(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
-        let Some(id) = payload.call_id.filled() else { return out.emit(Fact::Activity) };
+        let made = if payload.call_id.filled().is_none() { self.unnamed.pop_front() } else { None };
+        let Some(id) = payload.call_id.filled().or(made.as_deref()) else { return out.emit(Fact::Activity) };
         let raw = first_text(payload.output).or(payload.output);
         let text = words(raw);
         let parsed: AgentOutput<'_> = serde_json::from_str(&text).unwrap_or_default();
