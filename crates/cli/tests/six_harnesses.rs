@@ -99,10 +99,14 @@ const DAMAGES: [(&str, Damage); 4] = [
     }),
 ];
 
-/// What a tree says of a session: its sums, and how many agents it has.
+/// What a tree says of a session: its sums, and its agents with their names and models.
 fn sums_of(env: &TestEnv, session: &str) -> Value {
     let tree = parsed(&env.run(&["-q", "tree", session, "--json"]).success());
-    json!([tree["session"]["id"], tree["summary"], tree["agents"].as_array().unwrap().len()])
+    let of = |row: &Value| {
+        json!(["id", "parent_id", "agent_type", "name", "description", "model"].map(|field| row[field].clone()))
+    };
+    let agents: Vec<Value> = tree["agents"].as_array().unwrap().iter().map(of).collect();
+    json!([tree["session"]["id"], tree["summary"], agents])
 }
 
 #[test]
@@ -131,9 +135,7 @@ fn a_spoiled_file_takes_nothing_from_the_tree_of_its_session() {
         for file in all.iter().chain([&stored]) {
             write(&file.to, &file.bytes);
         }
-        // A note beside a transcript has names and models, which rows are not counted by.
-        let is_note = |file: &&Placed| file.to.to_string_lossy().ends_with(".meta.json");
-        for file in all.iter().filter(|file| !is_note(file)) {
+        for file in &all {
             spoil(&file.to, &file.bytes);
             for (id, before) in ids.iter().zip(&before) {
                 assert_eq!(sums_of(&env, id), *before, "{damage}: {id} without {}", file.to.display());

@@ -9,7 +9,7 @@ use subscope_collect::{
     CollectError, Expanded, Found, Group, Skipped, archive::Archive, expand, length, transcripts_naming,
 };
 use subscope_harness::{Role, Root, classify};
-use subscope_model::{Problem, SessionId, Tree};
+use subscope_model::{Agent, Problem, SessionId, Tree};
 use subscope_session::{Dialect, RouterOptions};
 use subscope_store::{FileIdentity, History, ReceivedInput, SqliteStore, StoreError};
 
@@ -169,15 +169,22 @@ pub fn has_more_than(stored: &Tree, read: &Tree) -> bool {
     RowCounts::of(stored).exceed(RowCounts::of(read))
 }
 
-/// How much the rows of a session hold: numbers of agents, calls, API responses and runs, and whether it has a title.
+/// How much the rows of a session hold: numbers of agents, of what notes tell of them (types, names, descriptions, models,
+/// calls that started them), of calls, API responses and runs, and whether it has a title.
 #[derive(Clone, Copy)]
-pub(crate) struct RowCounts([u32; 5]);
+pub(crate) struct RowCounts([u32; 6]);
 
 impl RowCounts {
     pub(crate) fn of(tree: &Tree) -> Self {
         let messages = tree.agents.iter().map(|row| row.messages).sum();
         let has_title = u32::from(tree.session.title.is_some());
-        Self([tree.summary.agents, tree.summary.tool_calls, messages, tree.session.runs, has_title])
+        let noted = |row: &Agent| {
+            let texts = [&row.agent_type, &row.name, &row.description, &row.model];
+            let is_linked = row.spawned_by.is_some() || row.parent_id.is_some();
+            texts.iter().filter(|text| text.is_some()).count() as u32 + u32::from(is_linked)
+        };
+        let noted = tree.agents.iter().map(noted).sum();
+        Self([tree.summary.agents, noted, tree.summary.tool_calls, messages, tree.session.runs, has_title])
     }
 
     /// Whether rows have agents or a title that these lack. The other numbers fall when another session turns out to own
