@@ -103,7 +103,9 @@ const DAMAGES: [(&str, Damage); 4] = [
 fn sums_of(env: &TestEnv, session: &str) -> Value {
     let tree = parsed(&env.run(&["-q", "tree", session, "--json"]).success());
     let of = |row: &Value| {
-        json!(["id", "parent_id", "agent_type", "name", "description", "model"].map(|field| row[field].clone()))
+        json!(
+            ["id", "parent_id", "agent_type", "name", "description", "model"].map(|field| row[field].clone())
+        )
     };
     let agents: Vec<Value> = tree["agents"].as_array().unwrap().iter().map(of).collect();
     json!([tree["session"]["id"], tree["summary"], agents])
@@ -265,6 +267,33 @@ fn agents_of_a_session_that_was_deleted_stay_below_it() {
         fs::remove_dir_all(env.path("data/opencode/storage/message").join(root)).unwrap_or_default();
         fs::remove_dir_all(env.path("data/subscope")).unwrap_or_default();
     }
+}
+
+#[test]
+fn a_file_that_is_a_link_to_another_disk_is_read_like_any_file() {
+    let env = env();
+    let all = files(&env);
+    all.iter().for_each(|file| write(&file.to, &file.bytes));
+    let (from, to) = database(&env);
+    write(&to, &fixtures::bytes(&from));
+    let ids = all_ids();
+    let (before, list) = (trees_of(&env, &ids), listed(&env));
+    for path in all.iter().map(|file| &file.to).chain([&to]) {
+        let disk = env.path("disk").join(path.strip_prefix(env.root()).unwrap());
+        fs::create_dir_all(disk.parent().unwrap()).unwrap();
+        fs::rename(path, &disk).unwrap();
+        std::os::unix::fs::symlink(&disk, path).unwrap();
+    }
+    assert_trees(&trees_of(&env, &ids), &before, "found by the id");
+    assert_eq!(listed(&env), list);
+    env.run(&["index"]).success();
+    assert_trees(&trees_of(&env, &ids), &before, "with rows");
+    assert_eq!(listed(&env), list);
+    let mut serving = Serving::start(&env, "");
+    serving.has_read();
+    assert_eq!(listed(&env), list);
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
 }
 
 /// Sessions, by what is in the home: files that are placed there.

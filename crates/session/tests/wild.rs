@@ -1284,10 +1284,9 @@ fn one_call(version: &str, tool: &str, input: serde_json::Value, result: serde_j
 fn a_result_that_was_interrupted_is_no_success() {
     use serde_json::json;
     let task = json!({"description": "count", "prompt": "count", "subagent_type": "general-purpose"});
-    for (wasinterrupted, call, agent) in [
-        (true, ToolStatus::Error, AgentStatus::Stopped),
-        (false, ToolStatus::Ok, AgentStatus::Completed),
-    ] {
+    for (wasinterrupted, call, agent) in
+        [(true, ToolStatus::Error, AgentStatus::Stopped), (false, ToolStatus::Ok, AgentStatus::Completed)]
+    {
         let result = json!({"content": [{"type": "text", "text": "x"}], "totalToolUseCount": 2, "totalDurationMs": 900, "wasInterrupted": wasinterrupted});
         let tree =
             tree(&[Part::new("main.jsonl", one_call("1.0.98", "Task", task.clone(), result).concat())]);

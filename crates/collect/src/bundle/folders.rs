@@ -55,6 +55,17 @@ fn with_files(at: &Path, form: &FolderBundle) -> io::Result<(Vec<Node>, Vec<Path
     Ok(all.into_iter().unzip())
 }
 
+/// Returns the objects of sessions that are no objects: nothing is understood of these.
+pub(super) fn not_understood(at: &Path, form: &FolderBundle) -> Vec<PathBuf> {
+    let projects = fs::read_dir(at.join(form.sessions)).into_iter().flatten().flatten();
+    let files = projects.flat_map(|project| objects(&project.path()).unwrap_or_default());
+    let is_bad = |path: &PathBuf| {
+        // One that cannot be read is reported where it is read.
+        object(path).is_ok_and(|object| !object.is_some_and(|object| object["id"].is_string()))
+    };
+    files.map(|(_, path)| path).filter(is_bad).collect()
+}
+
 fn modified_ms(path: &Path) -> Option<Millis> {
     let since = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()

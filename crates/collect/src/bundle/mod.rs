@@ -188,6 +188,14 @@ pub(crate) fn unread(path: &Path, form: &SqlBundle) -> Option<String> {
     sql::unread(path, form)
 }
 
+/// Returns the files of a bundle that tell of sessions, and of which nothing is understood; each with the path that its session
+/// would have.
+pub(crate) fn not_understood(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let Some(Bundle::Folders(form)) = bundle(path) else { return Vec::new() };
+    let files = folders::not_understood(path, form).into_iter();
+    files.filter_map(|file| Some((path.join(file.file_stem()?), file))).collect()
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
