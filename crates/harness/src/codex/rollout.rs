@@ -516,10 +516,9 @@ impl Rollout {
         // By its time and numbers, not by its place: a file may have some lines twice.
         let usage = total.usage();
         let [input, output, read, write] = usage.kinds();
-        let mut id = format!("count {} {input} {output} {read} {write}", out.head.time.unwrap_or(0));
-        if usage.unkinded() > 0 {
-            id += &format!(" of {}", usage.total_tokens);
-        }
+        let kinds = format!("{input} {output} {read} {write}");
+        let rest = Some(usage.unkinded()).filter(|rest| *rest > 0).map(|rest| format!(" {rest}"));
+        let id = format!("count {} {kinds}{}", out.head.time.unwrap_or(0), rest.unwrap_or_default());
         self.respond(&id, &counts.last_token_usage, out);
     }
 
@@ -582,10 +581,8 @@ impl Rollout {
                 let arguments = payload.arguments.or(payload.input).or(payload.action);
                 // A call without an id is named by its place; its output is the next one without an id.
                 let made = format!("{name}@{}", out.line.place.offset);
+                self.unnamed.extend(payload.call_id.filled().is_none().then(|| made.clone()));
                 let id = Some(payload.call_id.filled().unwrap_or(&made));
-                if payload.call_id.filled().is_none() {
-                    self.unnamed.push_back(made.clone());
-                }
                 self.begun.extend(id.map(str::to_owned));
                 if let Some(id) = id.filter(|_| tools::class(name) == ToolClass::Spawn) {
                     self.spawning.insert(id.to_owned());
