@@ -31,10 +31,10 @@ impl ArrayCutter {
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
         match text.split_first() {
             Some((b'[', rest)) => rest.trim_ascii_start().first().map(|first| *first == b'{'),
-            Some((b'{', rest)) => match rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) {
-                Some(first) => Some(*first == b'\n'),
-                None => None,
-            },
+            Some((b'{', rest)) => {
+                let first = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+                first.map(|first| *first == b'\n')
+            }
             Some((b'\xef', rest)) if b"\xbb\xbf".starts_with(rest) => None,
             Some(_) => Some(false),
             None => None,
