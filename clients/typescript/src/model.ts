@@ -13,9 +13,9 @@ export interface Usage {
   cache_read_tokens: number;
   /** Input tokens written to the prompt cache. */
   cache_write_tokens: number;
-  /** Sum of the four counts; not the size of the context, which harnesses report as their total. */
+  /** Sum of the four counts, and of tokens whose kind nothing tells; not the size of the context, which harnesses report as their total. */
   total_tokens: number;
-  /** Whether a count is a lower bound: for some response only preliminary counts are known. */
+  /** Whether a count is a lower bound: for some response only preliminary counts, or only their total, are known. */
   floor: boolean;
 }
 

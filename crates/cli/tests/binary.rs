@@ -165,7 +165,8 @@ fn closed_pipe_ends_quietly() {
 #[test]
 fn doctor_fails_where_something_is_broken() {
     let env = TestEnv::new();
-    env.write(".claude/projects/-p/s.jsonl", "{}\n");
+    let line = "{\"type\":\"user\",\"uuid\":\"u\",\"sessionId\":\"s\",\"parentUuid\":null}\n";
+    env.write(".claude/projects/-p/s.jsonl", line);
     let (code, stdout, stderr) = env.run("doctor");
     assert!(
         code == 0

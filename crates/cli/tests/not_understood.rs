@@ -107,3 +107,51 @@ fn sessions_of_a_program_with_a_harness_format_are_shown_as_no_other() {
     run(&env, "index", &[&env.home().join(".qoder")]);
     assert_eq!(json(&run(&env, "ls --json", &[]).stdout)["sessions"].as_array().unwrap().len(), 0);
 }
+
+#[test]
+fn what_is_named_as_not_understood_is_not_counted_as_found() {
+    let env = env();
+    good_session(&env);
+    env.write("home/.claude/projects/-w/cccccccc-2222-4333-8444-555566667777.jsonl", "{\"foo\":1}\n");
+    let message = "{\"id\":\"msg_1\",\"sessionID\":\"ses_1\",\"role\":\"user\",\"time\":{\"created\":1}}";
+    env.write("data/opencode/storage/message/ses_1/msg_1.json", message);
+    env.write(
+        "data/opencode/storage/session/p/ses_1.json",
+        "{\"id\":\"ses_1\",\"directory\":\"/w\",\"time\":{}}",
+    );
+    env.write("data/opencode/storage/session/p/ses_2.json", "[1]");
+    env.write("data/opencode/storage/session/p/ses_3.json", "not JSON");
+    rollout(&env);
+    let doctor = run(&env, "doctor", &[]).stdout;
+    assert!(doctor.contains("2 found"), "{doctor}");
+    assert!(doctor.contains("4 files not read or not understood"), "{doctor}");
+    for name in ["ses_2.json", "ses_3.json"] {
+        assert!(doctor.contains(&format!("{name}: no line of it is understood")), "{doctor}");
+    }
+    let warned = run(&env, "ls", &[]).stderr;
+    assert!(warned.contains("ses_2.json: no line of it is understood"), "{warned}");
+}
+
+#[test]
+fn sessions_of_a_version_of_copilot_that_is_not_read_are_named() {
+    let env = env();
+    let old = "{\"sessionId\":\"aaaaaaaa-2222-4333-8444-555566667777\",\"startTime\":\"x\",\"chatMessages\":[{\"role\":\"user\",\"content\":\"hello\"}]}";
+    let name = "session_aaaaaaaa-2222-4333-8444-555566667777_1.json";
+    env.write(&format!("home/.copilot/history-session-state/{name}"), old);
+    for words in ["ls", "doctor"] {
+        let ran = run(&env, words, &[]);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains(&format!("{name}: no line of it is understood")), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_log_of_prompts_is_no_session() {
+    let env = env();
+    let entry = "{\"sessionId\":\"aaaaaaaa-2222-4333-8444-555566667777\",\"messageId\":0,\"type\":\"user\",\"message\":\"hello\",\"timestamp\":\"2026-02-24T03:00:00.000Z\"}";
+    env.write("home/.gemini/tmp/h/logs.json", format!("[\n  {entry}\n]"));
+    let ran = run(&env, "tree", &[&env.path("home/.gemini/tmp/h/logs.json")]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{}", ran.stderr);
+    assert_eq!(run(&env, "ls", &[]).stderr, "no sessions yet\n");
+    assert!(run(&env, "doctor", &[]).stdout.contains("none found"));
+}

@@ -99,10 +99,16 @@ const DAMAGES: [(&str, Damage); 4] = [
     }),
 ];
 
-/// What a tree says of a session: its sums, and how many agents it has.
+/// What a tree says of a session: its sums, and its agents with their names and models.
 fn sums_of(env: &TestEnv, session: &str) -> Value {
     let tree = parsed(&env.run(&["-q", "tree", session, "--json"]).success());
-    json!([tree["session"]["id"], tree["summary"], tree["agents"].as_array().unwrap().len()])
+    let of = |row: &Value| {
+        json!(
+            ["id", "parent_id", "agent_type", "name", "description", "model"].map(|field| row[field].clone())
+        )
+    };
+    let agents: Vec<Value> = tree["agents"].as_array().unwrap().iter().map(of).collect();
+    json!([tree["session"]["id"], tree["summary"], agents])
 }
 
 #[test]
@@ -164,7 +170,8 @@ fn hooked() -> Vec<(OtherRecording, PathBuf)> {
 fn rows(env: &TestEnv) -> BTreeMap<String, Value> {
     let page = parsed(&env.run(&["ls", "--json", "--all"]).success());
     let rows = page["sessions"].as_array().unwrap().iter();
-    let told = |row: &Value| json!([row["harness"], row["agents"], row["tool_calls"], row["usage"]]);
+    let told =
+        |row: &Value| json!([row["harness"], row["title"], row["agents"], row["tool_calls"], row["usage"]]);
     rows.map(|row| (row["id"].as_str().unwrap().to_owned(), told(row))).collect()
 }
 
@@ -274,6 +281,147 @@ fn hooks_of_sessions_at_rest_make_no_others_of_them() {
 fn at_rest() -> std::time::SystemTime {
     std::time::UNIX_EPOCH + std::time::Duration::from_millis(clock::now_ms().unsigned_abs())
         - std::time::Duration::from_secs(5 * 86_400)
+}
+
+/// Trees of sessions: their titles, sums, and agents with all that rows have of them.
+fn trees_of(env: &TestEnv, ids: &[String]) -> Vec<Value> {
+    let tree = |id: &String| {
+        let tree = parsed(&env.run(&["-q", "tree", id, "--json"]).success());
+        json!([tree["session"]["id"], tree["session"]["title"], tree["summary"], tree["agents"]])
+    };
+    ids.iter().map(tree).collect()
+}
+
+/// Asserts that trees are equal, and names the first that is not.
+#[track_caller]
+fn assert_trees(found: &[Value], expected: &[Value], what: &str) {
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found, expected, "{what}: {}", expected[0]);
+    }
+}
+
+#[test]
+fn a_copy_of_a_file_takes_nothing_and_counts_nothing_twice() {
+    for name in ["STEM copy", "STEM 2", "STEM (1)", "Copy of STEM", "a STEM"] {
+        let env = env();
+        let all = files(&env);
+        all.iter().for_each(|file| write(&file.to, &file.bytes));
+        let (from, to) = database(&env);
+        write(&to, &fixtures::bytes(&from));
+        let ids = all_ids();
+        let (before, list) = (trees_of(&env, &ids), rows(&env));
+        env.run(&["index"]).success();
+        for file in &all {
+            let full = file.to.file_name().unwrap().to_str().unwrap();
+            let (stem, ending) = full.split_once('.').unwrap();
+            let copy = file.to.with_file_name(format!("{}.{ending}", name.replace("STEM", stem)));
+            write(&copy, &file.bytes);
+        }
+        let what = format!("{name}: with rows of before");
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        env.run(&["index"]).success();
+        assert_eq!(rows(&env), list, "{what}");
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        let what = format!("{name}: read anew");
+        fs::remove_dir_all(env.path("data/subscope")).unwrap();
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        assert_eq!(rows(&env), list, "{what}");
+        env.run(&["index"]).success();
+        assert_trees(&trees_of(&env, &ids), &before, &what);
+        assert_eq!(rows(&env), list, "{what}");
+    }
+}
+
+/// The sessions of a list, and of each tree its agents with their parents.
+fn family(env: &TestEnv, ids: &[&str]) -> Value {
+    let page = parsed(&env.run(&["-q", "ls", "--json"]).success());
+    let listed: Vec<&Value> = page["sessions"].as_array().unwrap().iter().map(|row| &row["id"]).collect();
+    let trees = ids.iter().map(|id| {
+        let tree = parsed(&env.run(&["-q", "tree", id, "--json"]).success());
+        let agents = tree["agents"].as_array().unwrap().iter();
+        let agents: Vec<Value> = agents.map(|row| json!([row["id"], row["parent_id"]])).collect();
+        json!([tree["session"]["id"], agents, tree["summary"]["usage"]["floor"]])
+    });
+    json!([listed, trees.collect::<Vec<Value>>()])
+}
+
+#[test]
+fn agents_of_a_session_that_was_deleted_stay_below_it() {
+    const TABLES: [(&str, &str); 4] =
+        [("session", "id"), ("event", "aggregate_id"), ("message", "session_id"), ("part", "session_id")];
+    let truth = recorded("opencode/1.18.33/two_parallel").truth;
+    let root = truth["session"]["id"].as_str().unwrap();
+    let agents = |truth: &Value| -> Vec<Value> {
+        let ids = truth["agents"].as_array().unwrap().iter().skip(1);
+        let of = |id: &Value| json!([id, "root"]);
+        [json!(["root", null])].into_iter().chain(ids.map(|row| of(&row["id"]))).collect()
+    };
+    for (indexed, deleted) in [(false, 1), (true, 1), (false, 4), (true, 4)] {
+        let env = env();
+        let (from, to) = database(&env);
+        write(&to, &fixtures::bytes(&from));
+        if indexed {
+            env.run(&["index"]).success();
+        }
+        let database = rusqlite::Connection::open(&to).unwrap();
+        database.pragma_update(None, "foreign_keys", false).unwrap();
+        for (table, column) in &TABLES[..deleted] {
+            database.execute(&format!("DELETE FROM {table} WHERE {column} = ?1"), [root]).unwrap();
+        }
+        drop(database);
+        let floor = deleted == 4 && !indexed;
+        let expected = json!([[root], [[root, agents(&truth), floor]]]);
+        for _ in 0..2 {
+            assert_eq!(family(&env, &[root]), expected, "{indexed} {deleted}");
+            env.run(&["index"]).success();
+        }
+        // A child that is named alone is the root of what is shown.
+        let child = truth["agents"][1]["id"].as_str().unwrap();
+        let alone = parsed(&env.run(&["-q", "tree", to.join(child).to_str().unwrap(), "--json"]).success());
+        assert!(alone["agents"].as_array().unwrap().iter().all(|row| row["id"] != child), "{alone}");
+    }
+    // The folder of objects of older versions.
+    let old = recorded("opencode/1.1.53/resume_denied");
+    let root = old.truth["session"]["id"].as_str().unwrap();
+    let env = env();
+    for file in fixtures::files_below(&old.on_disk) {
+        if file.file_stem().is_none_or(|stem| stem != root) {
+            let below = file.strip_prefix(&old.on_disk).unwrap();
+            write(&env.path("data/opencode/storage").join(below), &fixtures::bytes(&file));
+        }
+    }
+    for floor in [false, true] {
+        assert_eq!(family(&env, &[root]), json!([[root], [[root, agents(&old.truth), floor]]]));
+        fs::remove_dir_all(env.path("data/opencode/storage/message").join(root)).unwrap_or_default();
+        fs::remove_dir_all(env.path("data/subscope")).unwrap_or_default();
+    }
+}
+
+#[test]
+fn a_file_that_is_a_link_to_another_disk_is_read_like_any_file() {
+    let env = env();
+    let all = files(&env);
+    all.iter().for_each(|file| write(&file.to, &file.bytes));
+    let (from, to) = database(&env);
+    write(&to, &fixtures::bytes(&from));
+    let ids = all_ids();
+    let (before, list) = (trees_of(&env, &ids), rows(&env));
+    for path in all.iter().map(|file| &file.to).chain([&to]) {
+        let disk = env.path("disk").join(path.strip_prefix(env.root()).unwrap());
+        fs::create_dir_all(disk.parent().unwrap()).unwrap();
+        fs::rename(path, &disk).unwrap();
+        std::os::unix::fs::symlink(&disk, path).unwrap();
+    }
+    assert_trees(&trees_of(&env, &ids), &before, "found by the id");
+    assert_eq!(rows(&env), list);
+    env.run(&["index"]).success();
+    assert_trees(&trees_of(&env, &ids), &before, "with rows");
+    assert_eq!(rows(&env), list);
+    let mut serving = Serving::start(&env, "");
+    serving.has_read();
+    assert_eq!(rows(&env), list);
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
 }
 
 /// Sessions, by what is in the home: files that are placed there.

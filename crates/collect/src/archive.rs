@@ -77,7 +77,7 @@ impl Archive {
             return Ok(None);
         }
         let own = self.place(original)?;
-        let now = fs::symlink_metadata(original)?;
+        let now = fs::metadata(original)?;
         if !now.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -357,7 +357,7 @@ fn compress(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Writes a file's content compressed, with the file's time, down to the disk. Returns the content's length.
 fn write_frames(from: &Path, to: &Path) -> io::Result<u64> {
-    let metadata = fs::symlink_metadata(from)?;
+    let metadata = fs::metadata(from)?;
     let mut writer = FrameWriter::new(BufWriter::new(new_file(to)?))?;
     let mut written = Ok(());
     let length = read_file(from, 0, &mut Vec::new(), &mut |_, bytes| {

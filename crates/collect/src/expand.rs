@@ -46,7 +46,7 @@ pub struct Skipped {
 /// below a folder, else the one file.
 ///
 /// A subagent's transcript comes alone with the note about it. A folder without transcripts gives the `.jsonl`
-/// files directly in it, as recordings. Symbolic links are followed for the TARGET itself only.
+/// files directly in it, as recordings. Symbolic links to files are followed, those to folders for the TARGET itself only.
 ///
 /// # Errors
 ///

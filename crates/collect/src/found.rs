@@ -22,7 +22,7 @@ use crate::{
 /// A file to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its path; absolute and without symbolic links.
+    /// Its path; absolute, in a folder without symbolic links. A file that is kept elsewhere has the path of the link to it.
     pub path: PathBuf,
     /// What it is by its path, with the session that its first line names where the path does not.
     pub what: Place,

@@ -37,5 +37,5 @@ pub use expand::{Expanded, Group, Skipped, expand};
 pub use found::Found;
 pub use sessions::{main_transcripts, sessions_below, transcripts_naming, transcripts_since};
 pub use source::{bundled, length};
-pub use understood::{not_understood, unread_databases};
+pub use understood::{not_understood, sessions_not_understood, unread_databases};
 pub use work_tree::{Repository, repository, small_file, work_tree};

@@ -1,4 +1,4 @@
-//! Lists folders: sorted, bounded in depth, without following symbolic links.
+//! Lists folders: sorted, bounded in depth. A symbolic link to a file is that file; those to folders are not followed.
 
 use std::{
     fs, io,
@@ -66,10 +66,10 @@ pub(crate) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
 
 /// Lists a folder and those below it. A folder that vanishes meanwhile is no problem.
 pub(crate) fn walk(folder: &Path, each: &mut dyn FnMut(Step<'_>)) {
-    walk_down(folder, MAX_DEPTH, each);
+    walk_down(folder, folder, MAX_DEPTH, each);
 }
 
-fn walk_down(folder: &Path, depth: usize, each: &mut dyn FnMut(Step<'_>)) {
+fn walk_down(root: &Path, folder: &Path, depth: usize, each: &mut dyn FnMut(Step<'_>)) {
     each(Step::Enter(folder));
     let entries = match entries(folder) {
         Ok(entries) => entries,
@@ -87,16 +87,46 @@ fn walk_down(folder: &Path, depth: usize, each: &mut dyn FnMut(Step<'_>)) {
             Kind::Folder if is_transcript_name(&path) => each(skip(path, "a folder, not a file")),
             Kind::Folder if path.file_name().is_some_and(skips_folder) => {}
             Kind::Folder if depth == 0 => each(skip(path, "too deep below the target to be listed")),
-            Kind::Folder => walk_down(&path, depth - 1, each),
-            Kind::Link if is_transcript_name(&path) => each(skip(path, "a symbolic link, not followed")),
-            // A project that is kept elsewhere. Deeper links belong to projects, and may lead anywhere.
-            Kind::Link if depth == MAX_DEPTH && path.is_dir() => {
-                each(skip(path, "a symbolic link to a folder, not followed: name that folder itself"));
-            }
+            Kind::Folder => walk_down(root, &path, depth - 1, each),
+            Kind::Link => follow_link(root, &path, depth == MAX_DEPTH, each),
             Kind::Special if is_transcript_name(&path) => each(skip(path, "not a regular file")),
-            Kind::Link | Kind::Special => {}
+            Kind::Special => {}
         }
     }
+}
+
+/// Lists a symbolic link: a file that is kept elsewhere is listed under the name of the link, once. What cannot be followed is
+/// named where a transcript was expected.
+fn follow_link(root: &Path, link: &Path, is_top: bool, each: &mut dyn FnMut(Step<'_>)) {
+    let is_bundle = bundle(link).is_some();
+    let is_expected = is_bundle || is_transcript_name(link);
+    match fs::metadata(link) {
+        Ok(metadata) if is_bundle && (metadata.is_file() || metadata.is_dir()) => each(Step::Bundle(link)),
+        // It is listed where it is.
+        Ok(metadata) if metadata.is_file() && is_listed_itself(root, link) => {}
+        Ok(metadata) if metadata.is_file() && is_expected => each(Step::File(link)),
+        Ok(metadata) if metadata.is_dir() && is_expected => {
+            each(skip(link.to_owned(), "a folder, not a file"))
+        }
+        // A project that is kept elsewhere. Deeper links belong to projects, and may lead anywhere.
+        Ok(metadata) if metadata.is_dir() && is_top => {
+            let why = "a symbolic link to a folder, not followed: name that folder itself";
+            each(skip(link.to_owned(), why));
+        }
+        Ok(metadata) if is_expected && !metadata.is_dir() => {
+            each(skip(link.to_owned(), "not a regular file"));
+        }
+        Err(error) if is_expected || is_top && error.kind() != io::ErrorKind::NotFound => {
+            each(skip(link.to_owned(), &format!("a symbolic link that cannot be followed: {error}")));
+        }
+        Ok(_) | Err(_) => {}
+    }
+}
+
+/// Whether a link leads to a file below the same folder that is listed as the same.
+fn is_listed_itself(root: &Path, link: &Path) -> bool {
+    let Ok(file) = fs::canonicalize(link) else { return false };
+    file.starts_with(root) && file != link && classify(&file) == classify(link)
 }
 
 fn skip(path: PathBuf, why: &str) -> Step<'static> {

@@ -35,7 +35,7 @@ const O_NONBLOCK: i32 = 0x4;
 ///
 /// # Errors
 ///
-/// Errors of the operating system; `InvalidInput` for anything but a regular file, also for a symbolic link.
+/// Errors of the operating system; `InvalidInput` for anything but a regular file.
 pub fn read_file(
     path: &Path,
     from: u64,
@@ -146,11 +146,11 @@ pub(crate) fn read_at(file: &mut (impl Read + Seek), offset: u64, len: usize) ->
     Ok(bytes)
 }
 
-/// Opens a regular file, without following a symbolic link and without waiting for a pipe's writer.
+/// Opens a regular file, also by a symbolic link to it, without waiting for a pipe's writer.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     fault::check()?;
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
-    if !fs::symlink_metadata(path)?.is_file() {
+    if !fs::metadata(path)?.is_file() {
         return Err(refused());
     }
     let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
@@ -258,14 +258,18 @@ mod tests {
     }
 
     #[test]
-    fn open_folder_or_link_is_refused() {
+    fn open_follows_a_link_to_a_file_and_refuses_anything_else() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, b"x").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        for path in [folder.path(), &link] {
+        let (device, endless) = (folder.path().join("device"), folder.path().join("endless"));
+        std::os::unix::fs::symlink("/dev/zero", &device).unwrap();
+        std::os::unix::fs::symlink(&endless, &endless).unwrap();
+        for path in [folder.path(), &device] {
             assert_eq!(open_regular(path).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
-        assert!(open_regular(&file).is_ok());
+        assert!(open_regular(&endless).is_err());
+        assert!(open_regular(&file).is_ok() && open_regular(&link).is_ok());
     }
 }

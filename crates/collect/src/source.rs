@@ -181,7 +181,7 @@ pub fn bundled(path: &Path) -> io::Result<Option<(u64, Millis)>> {
 pub(crate) fn stat(path: &Path) -> io::Result<Option<SourceStat>> {
     fault::check()?;
     let Some((at, _)) = bundle_of(path) else {
-        let metadata = fs::symlink_metadata(path)?;
+        let metadata = fs::metadata(path)?;
         let mut stat = metadata.is_file().then(|| SourceStat::from(&metadata));
         if let Some(stat) = stat.as_mut().filter(|_| is_packed(path)) {
             stat.len = content_len(&mut open_regular(path)?)?;

@@ -49,11 +49,18 @@ impl Target {
             }
         };
         if let Some((at, _)) = bundle_of(given) {
-            let path = fs::canonicalize(at).map_err(failed)?.join(given.file_name().unwrap_or_default());
+            let path = in_own_folder(at).map_err(failed)?.join(given.file_name().unwrap_or_default());
             bundle::stat(&path).map_err(failed)?;
             return target(&path).map(Self::Session).ok_or_else(|| failed(io::ErrorKind::NotFound.into()));
         }
-        let path = fs::canonicalize(given).map_err(failed)?;
+        let mut path = fs::canonicalize(given).map_err(failed)?;
+        // The folder of a link says which other files belong to the one that it leads to.
+        if fs::symlink_metadata(given).is_ok_and(|metadata| metadata.is_symlink())
+            && let Ok(link) = in_own_folder(given)
+            && (harness::bundle(&link).is_some() || path.is_file() && target(&link).is_some())
+        {
+            path = link;
+        }
         if harness::bundle(&path).is_some() {
             return Ok(Self::Tree { root: path });
         }
@@ -187,6 +194,7 @@ impl Target {
             }
             match kind {
                 Kind::File => self.offer(&path, peeks, each),
+                Kind::Link if path.is_file() => self.offer(&path, peeks, each),
                 Kind::Folder | Kind::Link | Kind::Special => {
                     each(Seen::Skipped(Skipped { path, why: "not a regular file".to_owned() }));
                 }
@@ -215,6 +223,16 @@ impl Target {
             Err(skipped) => each(Seen::Skipped(skipped)),
         }
     }
+}
+
+/// Returns a path whose folder has no symbolic links. The last part may be one.
+fn in_own_folder(path: &Path) -> io::Result<PathBuf> {
+    let whole = std::path::absolute(path)?;
+    let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else {
+        return fs::canonicalize(path);
+    };
+    fs::metadata(&whole)?;
+    Ok(fs::canonicalize(folder)?.join(name))
 }
 
 /// Returns the file at a path with what is known about it; `None` if it does not exist.

@@ -3,6 +3,7 @@
 
 use std::{
     cmp::Reverse,
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -12,7 +13,7 @@ use subscope_harness::{Bundle, Role, Root, bundle, recognize, unsupported_progra
 
 use crate::{
     Skipped,
-    bundle::unread,
+    bundle::{not_understood as bundled_not_understood, unread},
     list::{Step, walk},
     read::read_head,
 };
@@ -40,19 +41,42 @@ pub fn not_understood(root: &Root, most: usize, is_known: &dyn Fn(&Path) -> bool
     files.into_iter().filter_map(named).collect()
 }
 
+/// Why a file is named of which nothing is understood.
+const NOTHING: &str = "no line of it is understood";
+
 fn is_transcript(root: &Root, path: &Path) -> bool {
     let place = root.harness.classify_below(&root.folder, path);
     place.is_some_and(|place| matches!(place.role, Role::Main | Role::Agent))
 }
 
-/// Returns the databases below a folder with sessions that this version does not read.
+/// Returns the databases below a folder with sessions that this version does not read, and the objects of sessions in folders
+/// of which nothing is understood.
 pub fn unread_databases(root: &Root) -> Vec<Skipped> {
     let entries = std::fs::read_dir(&root.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let named = |path: std::path::PathBuf| match bundle(&path)? {
-        Bundle::Sql(form) => Some(Skipped { why: unread(&path, form)?, path }),
-        Bundle::Folders(_) => None,
+    let named = |path: PathBuf| match bundle(&path) {
+        Some(Bundle::Sql(form)) => {
+            unread(&path, form).map(|why| Skipped { why, path }).into_iter().collect::<Vec<_>>()
+        }
+        Some(Bundle::Folders(_)) => {
+            let files = bundled_not_understood(&path).into_iter();
+            files.map(|(_, path)| Skipped { path, why: NOTHING.to_owned() }).collect()
+        }
+        None => Vec::new(),
     };
-    entries.filter_map(named).collect()
+    entries.flat_map(named).collect()
+}
+
+/// Returns the paths of the sessions below a folder that are listed and of which nothing is understood: those of files that
+/// [`not_understood`] and [`unread_databases`] name.
+pub fn sessions_not_understood(root: &Root) -> HashSet<PathBuf> {
+    let entries = fs::read_dir(&root.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let bundled = entries.flat_map(|path| bundled_not_understood(&path)).map(|(session, _)| session);
+    let files = not_understood(root, usize::MAX, &|_| false).into_iter().map(|skip| skip.path);
+    // The paths of a listing are below the folder as it is named.
+    let folder = fs::canonicalize(&root.folder).unwrap_or_default();
+    let named =
+        |path: PathBuf| path.strip_prefix(&folder).map_or(path.clone(), |rest| root.folder.join(rest));
+    bundled.chain(files.map(named)).collect()
 }
 
 fn why_not_understood(root: &Root, path: &Path) -> Option<String> {
@@ -68,7 +92,7 @@ fn why_not_understood(root: &Root, path: &Path) -> Option<String> {
     }
     Some(match unsupported_program(path, &head) {
         Some(title) => format!("it looks like a session of {title}, which subscope does not read"),
-        None => "no line of it is understood".to_owned(),
+        None => NOTHING.to_owned(),
     })
 }
 

@@ -158,7 +158,7 @@ fn expand_folder_of_recordings_only_gives_them_one_by_one() {
 }
 
 #[test]
-fn expand_links_pipes_and_folders_in_disguise_are_skipped_not_followed() {
+fn expand_follows_links_to_files_and_skips_pipes_endless_links_and_folders_in_disguise() {
     let outside = tempfile::tempdir().unwrap();
     write(&outside.path().join(format!("{OTHER}.jsonl")), "{}\n");
     let folder = tempfile::tempdir().unwrap();
@@ -169,16 +169,26 @@ fn expand_links_pipes_and_folders_in_disguise_are_skipped_not_followed() {
     symlink(outside.path(), project.join("out")).unwrap();
     symlink(outside.path().join(format!("{OTHER}.jsonl")), project.join(format!("{OTHER}.jsonl"))).unwrap();
     assert!(Command::new("mkfifo").arg(project.join("agent-pipe.jsonl")).status().unwrap().success());
+    symlink(project.join("agent-endless.jsonl"), project.join("agent-endless.jsonl")).unwrap();
+    symlink(project.join("none"), project.join("agent-gone.jsonl")).unwrap();
+    symlink("/dev/null", project.join("agent-device.jsonl")).unwrap();
+    // A real file is listed once.
+    fs::create_dir(folder.path().join("projects/-q")).unwrap();
+    let twice = folder.path().join(format!("projects/-q/{SESSION}.jsonl"));
+    symlink(project.join(format!("{SESSION}.jsonl")), twice).unwrap();
     let expanded = expand(folder.path()).unwrap();
-    assert_eq!(files(&expanded).len(), 1);
+    let project = fs::canonicalize(&project).unwrap();
+    let link = project.join(format!("{OTHER}.jsonl"));
+    let paths: Vec<_> = files(&expanded).iter().map(|found| found.path.clone()).collect();
+    assert_eq!(paths.len(), 2, "{paths:?}");
+    assert!(paths.contains(&link));
     let skipped: Vec<_> = expanded.skipped.iter().map(|skip| skip.path.file_name().unwrap()).collect();
-    assert_eq!(skipped, [format!("{OTHER}.jsonl").as_str(), "agent-pipe.jsonl", "x.jsonl"]);
-    // A link that the user names is followed.
-    let named = expand(&project.join(format!("{OTHER}.jsonl"))).unwrap();
-    assert_eq!(
-        files(&named)[0].path,
-        fs::canonicalize(outside.path()).unwrap().join(format!("{OTHER}.jsonl"))
-    );
+    let names =
+        ["agent-device.jsonl", "agent-endless.jsonl", "agent-gone.jsonl", "agent-pipe.jsonl", "x.jsonl"];
+    assert_eq!(skipped, names);
+    // A link that the user names is followed; its folder says what belongs to it.
+    let named = expand(&link).unwrap();
+    assert_eq!(files(&named)[0].path, link);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Cutting a JSON array into its elements, on as many lines as it likes: some programs collect the lines of a log in one.
+//! Objects that are pretty-printed one after another are cut likewise.
 //!
 //! An element gets its own number in place of a line's, and its offset in the source.
 
@@ -24,11 +25,16 @@ pub(crate) struct ArrayCutter {
 }
 
 impl ArrayCutter {
-    /// Whether a source is an array of objects; `None` if its first bytes do not show that yet.
+    /// Whether a source is an array of objects, or begins with an object on many lines; `None` if its first bytes do not
+    /// show that yet.
     pub(crate) fn recognize(head: &[u8]) -> Option<bool> {
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
         match text.split_first() {
             Some((b'[', rest)) => rest.trim_ascii_start().first().map(|first| *first == b'{'),
+            Some((b'{', rest)) => {
+                let first = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
+                first.map(|first| *first == b'\n')
+            }
             Some((b'\xef', rest)) if b"\xbb\xbf".starts_with(rest) => None,
             Some(_) => Some(false),
             None => None,
@@ -85,12 +91,18 @@ impl ArrayCutter {
         if self.element.len() <= MAX_LINE_BYTES {
             self.element.push(byte);
         }
+        let is_json = self.is_open || self.element.first() == Some(&b'{');
         match byte {
             _ if std::mem::take(&mut self.is_escaped) => {}
             b'\\' if self.is_in_string => self.is_escaped = true,
-            b'"' if self.is_open => self.is_in_string = !self.is_in_string,
-            b'{' | b'[' if self.is_open && !self.is_in_string => self.depth += 1,
-            b'}' | b']' if self.is_open && !self.is_in_string => self.depth = self.depth.saturating_sub(1),
+            b'"' if is_json => self.is_in_string = !self.is_in_string,
+            b'{' | b'[' if is_json && !self.is_in_string => self.depth += 1,
+            b'}' | b']' if is_json && !self.is_in_string => {
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 && !self.is_open {
+                    self.finish(each);
+                }
+            }
             _ => {}
         }
     }
@@ -141,6 +153,14 @@ mod tests {
     }
 
     #[test]
+    fn objects_on_many_lines_are_cut_like_elements() {
+        let text = "{\n  \"a\": \"}\"\n}\n{\n \"b\": [{}]}{\"c\":1}\nrest\n{\"cut\": 1\n";
+        let texts: Vec<String> = elements(text, 3).into_iter().map(|(.., text)| text).collect();
+        let expected = ["{\n  \"a\": \"}\"\n}", "{\n \"b\": [{}]}", "{\"c\":1}", "rest", "{\"cut\": 1"];
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
     fn only_an_array_of_objects_is_one() {
         for (head, is_array) in [
             ("", None),
@@ -150,6 +170,8 @@ mod tests {
             ("\u{feff}[{", Some(true)),
             ("[info] {", Some(false)),
             ("{\"a\":[{", Some(false)),
+            ("{ ", None),
+            ("{ \r\n \"a\"", Some(true)),
             ("[1,{}]", Some(false)),
         ] {
             assert_eq!(ArrayCutter::recognize(head.as_bytes()), is_array, "{head:?}");

@@ -65,7 +65,7 @@ enum SourceForm {
     #[default]
     Unknown,
     Lines,
-    /// One JSON array, whose elements are its lines.
+    /// JSON arrays, whose elements are its lines, or objects on many lines.
     Array(ArrayCutter),
 }
 

@@ -206,6 +206,8 @@ mod tests {
     fn recognize_what_no_harness_writes_as_nothing() {
         for line in [
             r#"{"foo":1}"#,
+            // `logs.json` of Gemini CLI: prompts, of all sessions of a folder.
+            r#"[{"sessionId":"s","messageId":0,"type":"user","message":"hello","timestamp":"2026-02-24T03:00:00.000Z"}]"#,
             "[1, 2]",
             "7",
             // A line of a chat of Gemini CLI 0.61.0 that other programs may write, too.

@@ -181,8 +181,8 @@ pub(crate) fn has_more_than(stored: &Tree, read: &Tree) -> bool {
     RowCounts::of(stored).exceed(RowCounts::of(read))
 }
 
-/// How much the rows of a session hold: numbers of agents, calls, API responses and runs; how many types, names, tasks and
-/// models of agents; and whether there is a title.
+/// How much the rows of a session hold: numbers of agents, calls, API responses and runs; of what is told of agents (types,
+/// names, descriptions, models, parents); and whether there is a title.
 #[derive(Clone, Copy)]
 pub(crate) struct RowCounts([u32; 6]);
 
@@ -190,7 +190,8 @@ impl RowCounts {
     pub(crate) fn of(tree: &Tree) -> Self {
         let labels = |row: &Agent| {
             let labels = [&row.agent_type, &row.name, &row.description, &row.model];
-            labels.into_iter().flatten().count() as u32
+            let is_linked = row.spawned_by.is_some() || row.parent_id.is_some();
+            labels.into_iter().flatten().count() as u32 + u32::from(is_linked)
         };
         let messages = tree.agents.iter().map(|row| row.messages).sum();
         let labels = tree.agents.iter().map(labels).sum();

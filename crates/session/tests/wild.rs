@@ -1185,3 +1185,208 @@ fn a_turn_whose_last_call_was_interrupted_is_stopped() {
         |many: usize| tree(&[Part::new("c.jsonl", lines[..many].join("\n") + "\n")]).agents[0].status;
     assert_eq!([2, 3, 4].map(status), [AgentStatus::Stopped, AgentStatus::Lost, AgentStatus::Completed]);
 }
+
+/// The one object that `--output-format json` prints.
+fn printed_result(more: &serde_json::Value) -> serde_json::Value {
+    let usage = serde_json::json!({"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0});
+    let models = serde_json::json!({"claude-opus-4-6": {"inputTokens": 100, "outputTokens": 20, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}});
+    let mut result = serde_json::json!({
+        "type": "result", "subtype": "success", "is_error": false, "duration_ms": 61_000, "num_turns": 3,
+        "session_id": "aaaaaaaa-2222-4333-8444-555566667777", "total_cost_usd": 0.5, "usage": usage,
+        "modelUsage": models, "uuid": "bbbbbbbb-2222-4333-8444-555566667777",
+    });
+    result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    result
+}
+
+#[test]
+fn a_result_alone_is_a_turn_with_its_words_its_tokens_and_its_failure() {
+    let done = serde_json::json!({"result": "All done."});
+    let failed = serde_json::json!({"result": "Credit balance is too low", "is_error": true});
+    let limit = serde_json::json!({"subtype": "error_max_turns", "is_error": true});
+    for (more, status, words) in [
+        (done, AgentStatus::Completed, "All done."),
+        (failed, AgentStatus::Failed, "Credit balance is too low"),
+        (limit, AgentStatus::Failed, "error_max_turns"),
+    ] {
+        let object = printed_result(&more);
+        let pretty = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap();
+        let array = serde_json::Value::from(vec![object.clone()]);
+        for text in
+            [format!("{object}\n"), object.to_string(), pretty(&object), array.to_string(), pretty(&array)]
+        {
+            let tree = tree(&[Part::new("out.json", text.clone())]);
+            let root = &tree.agents[0];
+            assert_eq!(&*tree.session.id, "aaaaaaaa-2222-4333-8444-555566667777", "{text}");
+            assert_eq!((root.status, tree.session.runs, tree.problems.len()), (status, 1, 0), "{text}");
+            let (result, error) = (root.result.as_deref(), root.error.as_deref());
+            let said = if status == AgentStatus::Failed { error } else { result };
+            assert_eq!(said, Some(words), "{text}");
+            assert_eq!(tree.summary.usage.map(|usage| usage.total_tokens), Some(120), "{text}");
+            assert_eq!(tree.summary.cost_micro_usd, Some(500_000), "{text}");
+            let events = subscope_testkit::sessions::events(&[Part::new("out.json", text.clone())]);
+            let messages =
+                events.iter().filter(|event| event.kind == subscope_model::EventKind::AgentMessage);
+            assert_eq!(messages.count(), 1, "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_the_line_of_a_failed_turn_says_is_its_error_and_not_the_last_words() {
+    let line = |value: serde_json::Value| format!("{value}\n");
+    let said = line(serde_json::json!({
+        "type": "assistant", "session_id": "aaaaaaaa-2222-4333-8444-555566667777",
+        "message": {"id": "msg_1", "role": "assistant", "model": "claude-opus-4-6", "content": [{"type": "text", "text": "Let me look."}]},
+    }));
+    let result =
+        line(printed_result(&serde_json::json!({"result": "API Error: 529 Overloaded", "is_error": true})));
+    let root = &tree(&[Part::new("out.jsonl", said + &result)]).agents[0];
+    assert_eq!(
+        (root.status, root.error.as_deref()),
+        (AgentStatus::Failed, Some("API Error: 529 Overloaded"))
+    );
+    let qwen = line(serde_json::json!({
+        "type": "system", "subtype": "init", "session_id": "s1", "qwen_code_version": "0.24.4", "uuid": "u0",
+    })) + &line(serde_json::json!({
+        "type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s1", "uuid": "u1",
+        "result": "Quota exceeded", "error": {"message": "Quota exceeded"},
+    }));
+    let root = &tree(&[Part::new("qwen.jsonl", qwen)]).agents[0];
+    assert_eq!((root.status, root.error.as_deref()), (AgentStatus::Failed, Some("Quota exceeded")));
+}
+
+/// A line of a transcript of the root.
+fn root_line(number: usize, version: &str, more: serde_json::Value) -> String {
+    let mut line = serde_json::json!({
+        "uuid": format!("u{number}"), "parentUuid": number.checked_sub(1).map(|number| format!("u{number}")),
+        "sessionId": "aaaaaaaa-2222-4333-8444-555566667777", "version": version, "cwd": "/w", "isSidechain": false,
+        "timestamp": format!("2026-02-24T03:00:{number:02}.000Z"),
+    });
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    format!("{line}\n")
+}
+
+/// The lines of a root that is asked, calls a tool, gets the result and answers.
+fn one_call(version: &str, tool: &str, input: serde_json::Value, result: serde_json::Value) -> Vec<String> {
+    use serde_json::json;
+    let call = json!([{"type": "tool_use", "id": "toolu_1", "name": tool, "input": input}]);
+    let content = json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}]);
+    vec![
+        root_line(0, version, json!({"type": "user", "message": {"role": "user", "content": "go"}})),
+        root_line(
+            1,
+            version,
+            json!({"type": "assistant", "message": {"id": "m1", "role": "assistant", "model": "claude-opus-4-6", "content": call}}),
+        ),
+        root_line(
+            2,
+            version,
+            json!({"type": "user", "message": {"role": "user", "content": content}, "toolUseResult": result}),
+        ),
+    ]
+}
+
+#[test]
+fn a_result_that_was_interrupted_is_no_success() {
+    use serde_json::json;
+    let task = json!({"description": "count", "prompt": "count", "subagent_type": "general-purpose"});
+    for (wasinterrupted, call, agent) in
+        [(true, ToolStatus::Error, AgentStatus::Stopped), (false, ToolStatus::Ok, AgentStatus::Completed)]
+    {
+        let result = json!({"content": [{"type": "text", "text": "x"}], "totalToolUseCount": 2, "totalDurationMs": 900, "wasInterrupted": wasinterrupted});
+        let tree =
+            tree(&[Part::new("main.jsonl", one_call("1.0.98", "Task", task.clone(), result).concat())]);
+        assert_eq!(tree.agents[0].tools[0].status, call);
+        assert_eq!(tree.agents[1].status, agent);
+    }
+}
+
+#[test]
+fn an_agent_whose_result_was_fetched_has_ended_as_the_result_says() {
+    use serde_json::json;
+    let task = json!({"description": "count", "prompt": "count", "subagent_type": "general-purpose", "run_in_background": true});
+    let launched =
+        json!({"status": "async_launched", "agentId": "a1", "isAsync": true, "description": "count"});
+    let fetched = |number: usize, tool: &str, result: serde_json::Value| {
+        let call = json!([{"type": "tool_use", "id": "toolu_2", "name": tool, "input": {"task_id": "a1"}}]);
+        let content = json!([{"type": "tool_result", "tool_use_id": "toolu_2", "content": "x"}]);
+        [
+            root_line(
+                number,
+                "2.0.76",
+                json!({"type": "assistant", "message": {"id": "m2", "role": "assistant", "model": "claude-opus-4-6", "content": call}}),
+            ),
+            root_line(
+                number + 1,
+                "2.0.76",
+                json!({"type": "user", "message": {"role": "user", "content": content}, "toolUseResult": result}),
+            ),
+        ]
+        .concat()
+    };
+    let one = |status: &str| json!({"retrieval_status": "success", "task": {"task_id": "a1", "task_type": "local_agent", "status": status, "result": "three"}});
+    let list = json!({"retrieval_status": "success", "agents": [{"agentId": "a1", "status": "completed", "result": "three"}]});
+    let map =
+        json!({"retrieval_status": "success", "agents": {"a1": {"status": "completed", "result": "three"}}});
+    for (tool, result, status, report) in [
+        ("TaskOutput", one("completed"), AgentStatus::Completed, Some("three")),
+        ("TaskOutput", one("failed"), AgentStatus::Failed, None),
+        ("TaskOutput", one("running"), AgentStatus::Lost, None),
+        ("AgentOutputTool", list, AgentStatus::Completed, Some("three")),
+        ("AgentOutputTool", map, AgentStatus::Completed, Some("three")),
+    ] {
+        let lines = one_call("2.0.76", "Task", task.clone(), launched.clone()).concat();
+        let tree = tree(&[Part::new("main.jsonl", lines + &fetched(3, tool, result.clone()))]);
+        let agent = &tree.agents[1];
+        assert_eq!(
+            (agent.status, agent.result.as_deref().filter(|_| report.is_some())),
+            (status, report),
+            "{result}"
+        );
+        assert_eq!(tree.agents.len(), 2, "{result}");
+    }
+}
+
+#[test]
+fn a_teammate_that_was_interrupted_has_not_succeeded() {
+    let text = String::from_utf8(part("teammate-message-line.jsonl").bytes).unwrap();
+    assert!(text.contains("idleReason"), "{text}");
+    for (reason, status) in [
+        ("interrupted", AgentStatus::Stopped),
+        ("failed", AgentStatus::Failed),
+        ("available", AgentStatus::Completed),
+    ] {
+        let body = serde_json::json!({"type": "idle_notification", "from": "ada", "timestamp": "2026-02-24T03:00:05.000Z", "idleReason": reason});
+        let notice = format!("<teammate-message teammate_id=\"ada\">\n{body}\n</teammate-message>");
+        let task = serde_json::json!({"description": "count", "prompt": "count", "subagent_type": "general-purpose", "name": "ada", "team_name": "t"});
+        let spawned = serde_json::json!({"status": "teammate_spawned", "agent_id": "ada@t", "name": "ada", "team_name": "t"});
+        let mut lines = one_call("2.1.42", "Task", task, spawned);
+        let message = serde_json::json!({"type": "user", "message": {"role": "user", "content": notice}});
+        lines.push(root_line(6, "2.1.42", message));
+        let tree = tree(&[Part::new("main.jsonl", lines.concat())]);
+        assert_eq!(tree.agents[1].status, status, "{reason}");
+    }
+}
+
+#[test]
+fn titles_are_the_words_inside_of_what_programs_put_around_them() {
+    for (text, title) in [
+        (
+            "<system_instruction>\nYou work in a workspace.\n</system_instruction>\n\nMend the parser.",
+            "Mend the parser.",
+        ),
+        (
+            "<channel source=\"telegram\" chat_id=\"1\" user=\"ada\">\nMend the parser.\n</channel>",
+            "Mend the parser.",
+        ),
+        (
+            "<system-reminder>x</system-reminder>\n<system_instruction>y</system_instruction>\n<channel source=\"c\">Mend the parser.</channel>",
+            "Mend the parser.",
+        ),
+    ] {
+        let message = serde_json::json!({"type": "user", "message": {"role": "user", "content": text}});
+        let tree = tree(&[Part::new("main.jsonl", root_line(0, "2.1.330", message))]);
+        assert_eq!(tree.session.title.as_deref(), Some(title), "{text}");
+    }
+}

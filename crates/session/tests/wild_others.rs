@@ -356,3 +356,134 @@ fn a_mark_before_an_object_changes_nothing() {
         }
     }
 }
+
+/// Tokens of a tree: their total, whether it is a lower bound, and the cost.
+fn tokens(tree: &Tree) -> (Option<u64>, Option<bool>) {
+    let usage = tree.summary.usage;
+    (usage.map(|usage| usage.total_tokens), usage.map(|usage| usage.floor))
+}
+
+#[test]
+fn a_total_without_its_kinds_is_a_lower_bound_and_never_zero() {
+    let opencode = |used: Value| {
+        let info = json!({"id": "ses_1", "directory": "/w", "title": "t", "version": "1.18.33", "time": {"created": 1, "updated": 9}});
+        let message = json!({
+            "id": "msg_2", "sessionID": "ses_1", "role": "assistant", "modelID": "m", "finish": "stop",
+            "tokens": used, "time": {"created": 2, "completed": 3},
+        });
+        let asked = json!({"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}});
+        let all = json!([{"info": asked, "parts": []}, {"info": message, "parts": []}]);
+        tree_of("export.json", &[json!({"info": info, "messages": all})])
+    };
+    let claude = |used: Value| {
+        let asked = json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": SESSION, "timestamp": time(1), "cwd": "/w", "version": "2.1.330", "message": {"role": "user", "content": "q"}});
+        let content = json!([{"type": "text", "text": "a"}]);
+        let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-4-6", "content": content, "stop_reason": "end_turn", "usage": used});
+        let answered = json!({"type": "assistant", "uuid": "u2", "parentUuid": "u1", "sessionId": SESSION, "timestamp": time(2), "message": message});
+        tree_of("main.jsonl", &[asked, answered])
+    };
+    let gemini = |used: Value| {
+        let mut answer = gemini_answer("a", json!([]));
+        answer["tokens"] = used;
+        let [object, lines] = chats(&[json!({"type": "user", "content": "q"}), answer]);
+        assert_eq!(tokens(&object), tokens(&lines));
+        lines
+    };
+    let codex = |used: Value| {
+        let info = json!({"total_token_usage": used, "last_token_usage": used});
+        rollout(&[started(), asked(), event(json!({"type": "token_count", "info": info})), completed()])
+    };
+    let qwen = |used: Value| {
+        let line = |kind: &str, id: &str, more: Value| {
+            let mut line = json!({"type": kind, "uuid": id, "parentUuid": null, "sessionId": SESSION, "timestamp": time(1), "cwd": "/w", "version": "0.24.4"});
+            line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            line
+        };
+        let parts = |text: &str| json!({"parts": [{"text": text}]});
+        let asked = line("user", "u1", json!({"message": parts("q"), "provenance": "real_user"}));
+        let answered =
+            line("assistant", "u2", json!({"message": parts("a"), "model": "qwen", "usageMetadata": used}));
+        tree_of("chat.jsonl", &[asked, answered])
+    };
+    let copilot = |used: Value| {
+        let record = json!({"usage": used});
+        copilot(&[("user.message", json!({"content": "q"})), ("session.usage_record", record)])
+    };
+    type Read<'r> = &'r dyn Fn(Value) -> Tree;
+    let all: [(&str, Read<'_>, &str, &[&str]); 6] = [
+        ("claude", &claude, "total_tokens", &["input_tokens", "output_tokens"]),
+        ("gemini", &gemini, "total", &["input", "output"]),
+        ("codex", &codex, "total_tokens", &["input_tokens", "output_tokens"]),
+        ("qwen", &qwen, "totalTokenCount", &["promptTokenCount", "candidatesTokenCount"]),
+        ("opencode", &opencode, "total", &["input", "output"]),
+        ("copilot", &copilot, "totalTokens", &["inputTokens", "outputTokens"]),
+    ];
+    for (harness, read, total, kinds) in all {
+        let only_total = read(json!({total: 1_234}));
+        assert_eq!(tokens(&only_total), (Some(1_234), Some(true)), "{harness}");
+        assert_eq!(only_total.summary.cost_micro_usd, None, "{harness}: no kind, no price");
+        let whole = read(json!({kinds[0]: 1_000, kinds[1]: 234, total: 1_234}));
+        assert_eq!(tokens(&whole), (Some(1_234), Some(false)), "{harness}");
+        let told_by_total = read(json!({kinds[0]: 1_000, total: 1_234}));
+        assert_eq!(tokens(&told_by_total), (Some(1_234), Some(false)), "{harness}");
+        let half = read(json!({kinds[0]: 1_000}));
+        assert_eq!(tokens(&half), (Some(1_000), Some(true)), "{harness}");
+        let nothing = tokens(&read(json!({"other": 1})));
+        assert!(matches!(nothing, (None, None) | (Some(0), Some(true))), "{harness}: {nothing:?}");
+    }
+}
+
+#[test]
+fn a_process_that_ended_with_an_error_has_failed() {
+    let answer = || {
+        (
+            "assistant.message",
+            json!({"messageId": "m1", "content": "let me see", "toolRequests": [], "outputTokens": 5}),
+        )
+    };
+    let asked = || ("user.message", json!({"content": "q"}));
+    let shutdown = |more: Value| {
+        let mut data = json!({"shutdownType": "error", "totalPremiumRequests": 1});
+        data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ("session.shutdown", data)
+    };
+    let error = || ("session.error", json!({"errorType": "query", "message": "CAPIError: 401"}));
+    let failed = AgentStatus::Failed;
+    let told = shutdown(json!({"errorReason": "out of memory"}));
+    assert_end(&copilot(&[asked(), answer(), told]), failed, Some("out of memory"), "with a reason");
+    let bare = copilot(&[asked(), answer(), shutdown(json!({}))]);
+    assert_end(&bare, failed, Some("error"), "no last words as its error");
+    let both = copilot(&[asked(), answer(), error(), shutdown(json!({}))]);
+    assert_end(&both, failed, Some("CAPIError: 401"), "the session's error");
+    let routine = shutdown(json!({"shutdownType": "routine"}));
+    let ended = copilot(&[asked(), answer(), routine]);
+    assert_ne!(ended.agents[0].status, failed);
+}
+
+#[test]
+fn calls_of_codex_without_ids_are_calls_with_their_outputs() {
+    let call = |id: Option<&str>| {
+        let mut call = json!({"type": "function_call", "name": "shell", "arguments": "{}"});
+        id.into_iter().for_each(|id| call["call_id"] = id.into());
+        ("response_item", call)
+    };
+    let output = |id: Option<&str>, text: &str| {
+        let mut output = json!({"type": "function_call_output", "output": text});
+        id.into_iter().for_each(|id| output["call_id"] = id.into());
+        ("response_item", output)
+    };
+    let refused = "`/bin/bash -lc rm` rejected: blocked by policy";
+    let tree = rollout(&[
+        started(),
+        asked(),
+        call(None),
+        call(Some("c2")),
+        call(None),
+        output(None, "ok"),
+        output(Some("c2"), "ok"),
+        output(None, refused),
+        completed(),
+    ]);
+    let expected = (vec![ToolStatus::Ok, ToolStatus::Ok, ToolStatus::Denied], 0, 1);
+    assert_eq!(calls(&tree), expected);
+}

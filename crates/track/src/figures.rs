@@ -179,7 +179,9 @@ pub(crate) fn response_figures(
         };
         Some(part + u128::from(response.extra_pico_usd))
     };
-    let listed = || model.filter(|_| !response.is_unpriced).and_then(by_list);
+    // Of tokens without kinds, and of those that are not told at all, no price is known.
+    let has_kinds = usage.unkinded() == 0 && (!usage.floor || usage.total_tokens > 0);
+    let listed = || model.filter(|_| !response.is_unpriced && has_kinds).and_then(by_list);
     Some((usage, response.cost_pico_usd.map(u128::from).or_else(listed)))
 }
 

@@ -90,10 +90,10 @@ impl Tracker {
     /// Creates a tracker without facts. With a `cutoff`, later observations are dropped.
     pub fn new(session: SessionId, harness: Option<&str>, keep: FactDetail, cutoff: Option<Millis>) -> Self {
         Self {
+            facts: facts::Facts::of(&session),
             session,
             harness: harness.map(Text::from),
             absorber: absorb::Absorber::new(keep, cutoff),
-            facts: facts::Facts::new(),
             owned_elsewhere: OwnedElsewhere::default(),
         }
     }

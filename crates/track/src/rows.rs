@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, path::Path};
 use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentStatus, Attention, Basis, Checksum, Flag, Millis, Problem, Session, SessionId,
-    SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
-    VendorCost, VendorUnit,
+    SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, VendorCost,
+    VendorUnit,
 };
 
 use crate::{
     drafts::RowDraft,
     duplicates::Duplicates,
-    facts::{Facts, HookStepKind, ReportedPayloads, best_value},
+    facts::{Facts, HookStepKind, ROOT, ReportedPayloads, best_value},
     figures::{AgentFigures, add_known, derive_figures},
     flags,
     identities::{AgentIndex, is_ghost},
@@ -49,6 +49,7 @@ pub(crate) fn build_tree(
         let has_run = !draft.state.status.is_live() && draft.state.status != AgentStatus::Lost;
         own[number].is_incomplete = is_unknown && has_run && !duplicates.has_agent(number);
     }
+    own[0].is_incomplete = derivation.is_root_missing() && drafts.len() > 1 && !duplicates.has_agent(0);
     let mut sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
     let build = |number: &AgentIndex| {
         let mut row = derivation.build_row(*number, &drafts, &activities, &own);
@@ -145,6 +146,13 @@ fn list_problems(facts: &Facts) -> Vec<Problem> {
 }
 
 impl Derivation<'_> {
+    /// Whether files tell of agents of the session, and none of its root: it is known by reference only, and nothing tells what
+    /// it used.
+    fn is_root_missing(&self) -> bool {
+        let root = self.facts.agent(ROOT);
+        self.facts.has_transcript && root.last_seen.is_none() && !root.is_warmup
+    }
+
     fn build_row(
         &self,
         number: AgentIndex,
@@ -474,7 +482,7 @@ fn summarize(
         facts.checksums.iter().filter(|sum| sum.part.is_none()).copied().chain(sum_of_parts(facts));
     let own_sum = own_sums.filter(|sum| sum.usage.covers(&agents));
     if let Some(own_sum) = own_sum.max_by_key(|sum| (sum.usage.total_tokens, sum.cost_micro_usd)) {
-        sum.usage = Some(Usage { floor: false, ..own_sum.usage });
+        sum.usage = Some(own_sum.usage);
         sum.unattributed_usage = Some(own_sum.usage.minus(&agents));
         if own_sum.cost_micro_usd.is_some() {
             sum.cost_micro_usd = own_sum.cost_micro_usd;

@@ -12,7 +12,7 @@ use crate::{
     drafts::RowDraft,
     facts::{
         ActivitySpan, AgentEndFact, AgentFacts, AgentKey, AgentRef, CallFacts, CallIndex, FactOrder, Facts,
-        LastLine, StopFact, Trigger, best_value, widest,
+        LastLine, StopFact, Trigger, TurnFact, best_value, widest,
     },
     hooks::HookLog,
     identities::{AgentIdentity, AgentIndex, Identities},
@@ -447,11 +447,16 @@ impl Derivation<'_> {
             }
             Some(_) | None => {}
         }
-        if let Some((_, _, status, evidence)) =
+        if let Some((order, class, status, evidence)) =
             endings.iter().max_by_key(|(order, class, ..)| (order.time, *class))
         {
             let mut state = DerivedState::new(*status, Some(evidence));
-            state.error = self.last_text(root).filter(|_| *status == AgentStatus::Failed);
+            let is_said = |turn: &&TurnFact| *class == 2 && turn.order == *order && turn.status == *status;
+            let said = self.facts.turns.iter().find(is_said).and_then(|turn| turn.text.clone());
+            match status {
+                AgentStatus::Failed => state.error = said.or_else(|| self.last_text(root)),
+                _ => state.report = said,
+            }
             return state;
         }
         let by_span = self.facts.turns.iter().filter(|turn| turn.kind == SourceKind::Otel);

@@ -19,9 +19,9 @@ class Usage(TypedDict):
     cache_read_tokens: int
     # Input tokens written to the prompt cache.
     cache_write_tokens: int
-    # Sum of the four counts; not the size of the context, which harnesses report as their total.
+    # Sum of the four counts, and of tokens whose kind nothing tells; not the size of the context, which harnesses report as their total.
     total_tokens: int
-    # Whether a count is a lower bound: for some response only preliminary counts are known.
+    # Whether a count is a lower bound: for some response only preliminary counts, or only their total, are known.
     floor: bool
 
 

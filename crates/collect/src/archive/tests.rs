@@ -162,9 +162,22 @@ fn nothing_is_written_outside_the_archive() {
         archive.remove(Path::new(path)).unwrap();
     }
     let link = original.with_file_name("link.jsonl");
-    std::os::unix::fs::symlink(&original, &link).unwrap();
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
     assert_eq!(archive.take(&link).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     assert!(!archive.folder.exists());
+}
+
+#[test]
+fn a_link_to_a_file_is_archived_as_that_file_under_its_own_path() {
+    let Place { archive, original, _folder } = place(b"one\n");
+    let link = original.with_file_name("link.jsonl");
+    std::os::unix::fs::symlink(&original, &link).unwrap();
+    archive.take(&link).unwrap();
+    assert_eq!(archive.take(&link).unwrap(), None);
+    assert_eq!(text(&archive, &link), b"one\n");
+    fs::remove_file(&original).unwrap();
+    assert_eq!(text(&archive, &link), b"one\n");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }
 
 #[test]

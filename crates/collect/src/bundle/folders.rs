@@ -55,6 +55,17 @@ fn with_files(at: &Path, form: &FolderBundle) -> io::Result<(Vec<Node>, Vec<Path
     Ok(all.into_iter().unzip())
 }
 
+/// Returns the objects of sessions that are no objects: nothing is understood of these.
+pub(super) fn not_understood(at: &Path, form: &FolderBundle) -> Vec<PathBuf> {
+    let projects = fs::read_dir(at.join(form.sessions)).into_iter().flatten().flatten();
+    let files = projects.flat_map(|project| objects(&project.path()).unwrap_or_default());
+    let is_bad = |path: &PathBuf| {
+        // One that cannot be read is reported where it is read.
+        object(path).is_ok_and(|object| !object.is_some_and(|object| object["id"].is_string()))
+    };
+    files.map(|(_, path)| path).filter(is_bad).collect()
+}
+
 fn modified_ms(path: &Path) -> Option<Millis> {
     let since = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()
@@ -66,8 +77,8 @@ pub(super) fn sessions(at: &Path, form: &FolderBundle) -> io::Result<Vec<Bundled
     let mut all = Vec::new();
     for root in roots(&nodes) {
         // The session whose lines cannot be read is found: its reader meets the error.
-        let len =
-            lines_of(at, form, files_of(&nodes, &paths, root.session)).map_or(0, |lines| lines.len() as u64);
+        let len = lines_of(at, form, root.session, files_of(&nodes, &paths, root.session))
+            .map_or(0, |lines| lines.len() as u64);
         all.push(Bundled { path: at.join(root.session), len, modified_ms: root.modified_ms });
     }
     Ok(all)
@@ -79,7 +90,7 @@ pub(super) fn index(at: &Path, form: &FolderBundle, root: &str) -> io::Result<Li
     let tree = files_of(&nodes, &paths, root);
     let modified_ms = tree.iter().map(|(node, _)| node.modified_ms).max();
     let modified_ms = modified_ms.ok_or(io::ErrorKind::NotFound)?;
-    Ok(LineIndex::new(lines_of(at, form, tree)?, Vec::new(), modified_ms))
+    Ok(LineIndex::new(lines_of(at, form, root, tree)?, Vec::new(), modified_ms))
 }
 
 /// Returns a session and those below it, with their files.
@@ -90,10 +101,14 @@ fn files_of<'n>(nodes: &'n [Node], paths: &'n [PathBuf], root: &str) -> Vec<(&'n
 }
 
 /// Returns the lines of sessions: of these, then of their messages, each with its parts.
-fn lines_of(at: &Path, form: &FolderBundle, tree: Vec<(&Node, &Path)>) -> io::Result<Vec<u8>> {
+fn lines_of(at: &Path, form: &FolderBundle, root: &str, tree: Vec<(&Node, &Path)>) -> io::Result<Vec<u8>> {
     let [of_session, of_message, of_part] = form.wraps;
     let mut text = Vec::new();
     let mut messages = Vec::new();
+    if tree.iter().all(|(node, _)| node.session != root) {
+        // Its own object is gone; its messages may not be.
+        messages.extend(objects(&at.join(form.messages).join(root))?);
+    }
     for (node, path) in tree {
         wrap(path, of_session, &mut text)?;
         messages.extend(objects(&at.join(form.messages).join(&node.session))?);

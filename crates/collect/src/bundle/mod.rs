@@ -188,11 +188,20 @@ pub(crate) fn unread(path: &Path, form: &SqlBundle) -> Option<String> {
     sql::unread(path, form)
 }
 
+/// Returns the files of a bundle that tell of sessions, and of which nothing is understood; each with the path that its session
+/// would have.
+pub(crate) fn not_understood(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let Some(Bundle::Folders(form)) = bundle(path) else { return Vec::new() };
+    let files = folders::not_understood(path, form).into_iter();
+    files.filter_map(|file| Some((path.join(file.file_stem()?), file))).collect()
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns a session and all below it; nothing if it does not exist.
+/// Returns a session and all below it, of sessions that exist; nothing if neither it nor one below it does. Of a root that was
+/// deleted the ones below it stay.
 fn tree_below(nodes: &[Node], root: &str) -> Vec<String> {
     let mut below: HashMap<&str, Vec<&str>> = HashMap::new();
     for node in nodes {
@@ -200,8 +209,10 @@ fn tree_below(nodes: &[Node], root: &str) -> Vec<String> {
             below.entry(parent).or_default().push(&node.session);
         }
     }
-    let mut tree: Vec<String> =
-        nodes.iter().filter(|node| node.session == root).map(|node| node.session.clone()).take(1).collect();
+    if !below.contains_key(root) && nodes.iter().all(|node| node.session != root) {
+        return Vec::new();
+    }
+    let mut tree = vec![root.to_owned()];
     let mut at = 0;
     while let Some(session) = tree.get(at).cloned() {
         // A session is taken once, even if its parents form a cycle.
@@ -215,34 +226,85 @@ fn tree_below(nodes: &[Node], root: &str) -> Vec<String> {
     tree
 }
 
-/// Returns each session's root; a session whose parent does not exist is a root.
+/// Returns each session's root: the uppermost that is named, also where it does not exist any more. Of sessions whose parents
+/// form a cycle it is the one with the smallest name.
 fn roots_of(nodes: &[Node]) -> HashMap<&str, &str> {
-    let parents: HashMap<&str, Option<&str>> =
-        nodes.iter().map(|node| (node.session.as_str(), node.parent.as_deref())).collect();
+    let parents: HashMap<&str, &str> = nodes
+        .iter()
+        .filter_map(|node| Some((node.session.as_str(), node.parent.as_deref()?)))
+        .filter(|(_, parent)| !parent.is_empty())
+        .collect();
     let root_of = |session| {
-        let mut at = session;
-        // A cycle of parents ends it, too.
-        for _ in 0..nodes.len() {
-            match parents.get(at).copied().flatten().filter(|parent| parents.contains_key(parent)) {
-                Some(parent) => at = parent,
-                None => break,
+        let up = |at: &&'_ str| parents.get(*at).copied();
+        match std::iter::successors(Some(session), up).nth(nodes.len() + 1) {
+            None => std::iter::successors(Some(session), up).last().unwrap_or(session),
+            Some(in_cycle) => {
+                let around = std::iter::successors(Some(in_cycle), up).skip(1);
+                around.take_while(|at| *at != in_cycle).chain([in_cycle]).min().unwrap_or(in_cycle)
             }
         }
-        at
     };
     nodes.iter().map(|node| (node.session.as_str(), root_of(&node.session))).collect()
 }
 
-/// Returns the roots of sessions.
+/// Returns the roots of sessions. The tree of one that does not exist any more has it all the same: a bundle may still have
+/// lines of it.
 fn roots(nodes: &[Node]) -> Vec<Root<'_>> {
     let own = roots_of(nodes);
     let mut all: HashMap<&str, Root<'_>> = HashMap::new();
     for node in nodes {
         let session = own.get(node.session.as_str()).copied().unwrap_or(&node.session);
-        let new = || Root { session, modified_ms: Millis::MIN, tree: Vec::new() };
+        let is_gone = !own.contains_key(session);
+        let new = || Root {
+            session,
+            modified_ms: Millis::MIN,
+            tree: if is_gone { vec![session] } else { Vec::new() },
+        };
         let root = all.entry(session).or_insert_with(new);
         root.modified_ms = root.modified_ms.max(node.modified_ms);
         root.tree.push(&node.session);
     }
     all.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(session: &str, parent: Option<&str>) -> Node {
+        Node { session: session.to_owned(), parent: parent.map(str::to_owned), modified_ms: 1 }
+    }
+
+    #[test]
+    fn each_session_is_in_one_tree_whatever_its_parents_are() {
+        let nodes = [
+            node("root", None),
+            node("child", Some("root")),
+            node("of_gone", Some("gone")),
+            node("below", Some("of_gone")),
+            node("b", Some("a")),
+            node("a", Some("b")),
+            node("into_cycle", Some("b")),
+            node("own", Some("own")),
+            node("empty", Some("")),
+        ];
+        let mut found: Vec<(&str, Vec<&str>)> =
+            roots(&nodes).into_iter().map(|root| (root.session, root.tree)).collect();
+        found.iter_mut().for_each(|(_, tree)| tree.sort_unstable());
+        found.sort();
+        let expected = [
+            ("a", vec!["a", "b", "into_cycle"]),
+            ("empty", vec!["empty"]),
+            ("gone", vec!["below", "gone", "of_gone"]),
+            ("own", vec!["own"]),
+            ("root", vec!["child", "root"]),
+        ];
+        assert_eq!(found, expected);
+        for (root, tree) in &expected {
+            let mut below = tree_below(&nodes, root);
+            below.sort();
+            assert_eq!(below, *tree, "{root}");
+        }
+        assert_eq!(tree_below(&nodes, "nobody"), [""; 0]);
+    }
 }

@@ -152,10 +152,11 @@ fn nodes_in(database: &Connection, form: &SqlBundle) -> rusqlite::Result<Vec<Nod
 pub(super) fn sessions(path: &Path, form: &SqlBundle) -> io::Result<Vec<Bundled>> {
     let found = read(path, |database| {
         let nodes = nodes_in(database, form)?;
-        let all: Vec<&str> = nodes.iter().map(|node| node.session.as_str()).collect();
+        let roots = roots(&nodes);
+        let all: Vec<&str> = roots.iter().flat_map(|root| root.tree.iter().copied()).collect();
         let sizes = sizes(database, form, &all)?;
         let mut found = Vec::new();
-        for root in roots(&nodes) {
+        for root in roots {
             let len = length(database, form, &sizes, &root.tree)?;
             found.push(Bundled { path: path.join(root.session), len, modified_ms: root.modified_ms });
         }
@@ -239,7 +240,7 @@ fn window_in(
     Ok(window)
 }
 
-/// Returns a session and those below it, and when one of them was last changed; nothing if it does not exist.
+/// Returns a session and those below it, and when one of them was last changed; nothing if none of them exists.
 fn tree(database: &Connection, form: &SqlBundle, root: &str) -> rusqlite::Result<(Vec<String>, Millis)> {
     let mut query = database.prepare_cached(form.tree)?;
     let (mut tree, mut modified_ms) = (Vec::new(), Millis::MIN);
@@ -247,6 +248,10 @@ fn tree(database: &Connection, form: &SqlBundle, root: &str) -> rusqlite::Result
     while let Some(row) = found.next()? {
         tree.push(row.get(0)?);
         modified_ms = modified_ms.max(row.get::<_, Option<i64>>(1)?.unwrap_or(0));
+    }
+    if !tree.is_empty() && tree.iter().all(|session| session != root) {
+        // Its row was deleted. Its events, messages or those below it may still be there.
+        tree.push(root.to_owned());
     }
     Ok((tree, modified_ms))
 }

@@ -74,7 +74,7 @@ impl Root {
                     return;
                 }
                 // There may be thousands: only the time of those not written recently is read.
-                let modified_ms = fs::symlink_metadata(path).ok().and_then(|metadata| modified_ms(&metadata));
+                let modified_ms = fs::metadata(path).ok().and_then(|metadata| modified_ms(&metadata));
                 if modified_ms.is_none_or(|at_ms| at_ms < since_ms) {
                     return;
                 }
@@ -138,7 +138,7 @@ impl Root {
         walk(folder, &mut |step| match step {
             Step::Enter(folder) => state.watch.idle_folder(folder),
             Step::File(path) if self.harness.classify_below(root, path).is_some() => {
-                let metadata = fs::symlink_metadata(path).ok();
+                let metadata = fs::metadata(path).ok();
                 newest = newest.max(metadata.and_then(|metadata| modified_ms(&metadata)));
             }
             Step::File(_) | Step::Bundle(_) | Step::Skip(_) => {}

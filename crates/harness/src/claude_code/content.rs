@@ -124,6 +124,7 @@ pub(super) struct Tokens {
     output_tokens: Num,
     cache_read_input_tokens: Num,
     cache_creation_input_tokens: Num,
+    total_tokens: Num,
     cache_creation: Option<CacheCreation>,
     speed: PriceWord,
     service_tier: PriceWord,
@@ -145,13 +146,13 @@ struct CacheCreation {
 
 impl Tokens {
     pub(super) fn usage(&self) -> Usage {
-        let number = |field: Num| field.0.unwrap_or(0);
-        Usage::new(
-            number(self.input_tokens),
-            number(self.output_tokens),
-            number(self.cache_read_input_tokens),
-            number(self.cache_creation_input_tokens),
-        )
+        let kinds = [
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_read_input_tokens,
+            self.cache_creation_input_tokens,
+        ];
+        Usage::of_parts(kinds.map(|kind| kind.0), self.total_tokens.0)
     }
 
     pub(super) fn cache_write_1h(&self) -> u64 {

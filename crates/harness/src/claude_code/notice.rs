@@ -38,8 +38,25 @@ const LOCAL: [&str; 6] = [
 ];
 
 /// Elements in which an editor tells the model what the person looks at or refers to. Observed: the extension for VS Code, 2.0
-/// and 2.1; the last one from Copilot Chat, which runs the harness.
-const EDITOR: [&str; 4] = ["ide_opened_file", "ide_selection", "ide_diagnostics", "system-reminder"];
+/// and 2.1; `system-reminder` from Copilot Chat, `system_instruction` from Conductor, which run the harness.
+const EDITOR: [&str; 6] = [
+    "ide_opened_file",
+    "ide_selection",
+    "ide_diagnostics",
+    "system-reminder",
+    "system_instruction",
+    "system-instruction",
+];
+
+/// The element in which a channel (an MCP server of a chat) passes on what a person wrote there.
+const CHANNEL: &str = "<channel ";
+
+/// Returns what was written in a channel, if a text is that.
+fn in_channel(text: &str) -> Option<&str> {
+    let (attributes, rest) = text.strip_prefix(CHANNEL)?.split_once('>')?;
+    let words = rest.rsplit_once("</channel>").map_or(rest, |(words, _)| words).trim();
+    (attributes.contains("source=") && !words.is_empty()).then_some(words)
+}
 
 /// Returns a text without the elements of an editor at its start.
 fn without_editor(text: &str) -> &str {
@@ -63,6 +80,9 @@ pub(super) fn asked(text: &str) -> Option<String> {
         let arguments = tag(rest, "command-args").map(|words| format!(" {words}")).unwrap_or_default();
         return Some(format!("{slash}{name}{arguments}"));
     }
+    if let Some(words) = in_channel(rest) {
+        return Some(words.to_owned());
+    }
     (rest.len() < text.trim_start().len() && !rest.is_empty()).then(|| rest.to_owned())
 }
 
@@ -83,7 +103,7 @@ pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
     } else if without_editor(head).is_empty() && !head.is_empty() {
         // The person's words are another text.
         PromptKind::Meta
-    } else if origin == Some("human") {
+    } else if origin == Some("human") || in_channel(head).is_some() {
         PromptKind::Asked
     } else if origin.is_some() || is_notice(head) || is_stop_notice(head) || teammate::is_message(head) {
         PromptKind::Meta
@@ -241,6 +261,15 @@ mod tests {
             ("<ide_opened_file>a</ide_opened_file>", None),
             ("<system-reminder>\na.rs\n</system-reminder>\nRun sleep 4", Some("Run sleep 4")),
             ("<ide_opened_file>cut", None),
+            (
+                "<system_instruction>\nYou are in a workspace.\n</system_instruction>\n\nFix it.",
+                Some("Fix it."),
+            ),
+            (
+                "<channel source=\"telegram\" chat_id=\"1\" user=\"ada\">\nFix it.\n</channel>",
+                Some("Fix it."),
+            ),
+            ("<channel>what is it?", None),
         ] {
             assert_eq!(asked(text).as_deref(), typed, "{text}");
         }

@@ -414,10 +414,8 @@ fn request_begins(attributes: &Attributes, out: &mut Emitter<'_, '_>) {
 fn response(attributes: &Attributes) -> Response<'_> {
     let tokens = |name: &str| attributes.number(name);
     let usage = tokens("input_tokens").or(tokens("output_tokens")).map(|_| {
-        let [input, output, read, write] =
-            ["input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"]
-                .map(|name| tokens(name).unwrap_or(0));
-        Usage::new(input, output, read, write)
+        let kinds = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"];
+        Usage::of_parts(kinds.map(tokens), None)
     });
     Response {
         request_id: attributes.text("request_id").or(attributes.text("gen_ai.response.id")),

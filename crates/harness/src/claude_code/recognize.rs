@@ -1,7 +1,10 @@
 //! Detects which of Claude Code's dialects a line is written in.
 
 use serde::{Deserialize, de::IgnoredAny};
-use subscope_decode::{Dialect, lenient::Str};
+use subscope_decode::{
+    Dialect,
+    lenient::{Num, Str},
+};
 
 use super::{HOOK, JOURNAL, META, STREAM, TRANSCRIPT};
 use crate::HeadLine;
@@ -24,6 +27,10 @@ struct Marks<'a> {
     key: Str<'a>,
     #[serde(rename = "parentUuid")]
     parent_uuid: Str<'a>,
+    uuid: Str<'a>,
+    /// A number in the logs of prompts that Gemini CLI and its forks keep for their own history.
+    #[serde(rename = "messageId")]
+    number: Num,
     message: Option<IgnoredAny>,
 }
 
@@ -31,7 +38,9 @@ struct Marks<'a> {
 pub(super) fn recognize(line: HeadLine<'_>) -> Option<Dialect> {
     let marks: Marks<'_> = serde_json::from_str(line.object).ok()?;
     let has = |field: &Str<'_>| field.filled().is_some();
-    if has(&marks.hook_event_name) {
+    if marks.number.0.is_some() && !has(&marks.uuid) {
+        None
+    } else if has(&marks.hook_event_name) {
         Some(HOOK)
     } else if !has(&marks.kind) {
         has(&marks.agent_type).then_some(META)

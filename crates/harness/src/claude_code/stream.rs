@@ -20,7 +20,7 @@ use subscope_decode::{
 };
 use subscope_model::{
     AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, Fact, Outcome, RawJson, Response, Sink,
-    SourceKind, Spawn, ToolClass, parse_rfc3339,
+    SourceKind, Spawn, ToolClass, parse_rfc3339, stable_hash,
 };
 
 use self::tasks::{task_notification, task_started, task_updated, workflow_progress};
@@ -41,6 +41,10 @@ pub(super) struct Stream {
     partial_message: String,
     /// The version that the last `init` named; empty before 2.0.
     version: String,
+    /// Hash of the main thread's last text.
+    last_text: Option<u64>,
+    /// Whether the main thread has lines since the last result.
+    has_turn: bool,
 }
 
 impl Stream {
@@ -158,14 +162,14 @@ struct ResultMeta<'a> {
 
 impl LineDecoder for Stream {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
-        let Self { hint, told, partial_message, version } = self;
+        let Self { hint, told, partial_message, version, last_text, has_turn } = self;
         let line: Line<'_> = serde_json::from_str(text.text)?;
         if let Some(named) = line.claude_code_version.filled() {
             named.clone_into(version);
         }
         let kind = line.kind.get();
         let has_message = matches!(kind, Some("assistant" | "user"));
-        let message =
+        let message: Option<Message<'_>> =
             line.message.filter(|_| has_message).and_then(|raw| serde_json::from_str(raw.get()).ok());
         let claim = claim(&line);
         let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, claim, text, sink);
@@ -173,6 +177,13 @@ impl LineDecoder for Stream {
         out.head.session = line.session_id.filled().or(hint.session.as_deref());
         out.head.line_id = line.uuid.filled();
         emit_spawn_link(told, &line, &mut out);
+        let is_root = matches!(out.head.claim, Claim::Root(_));
+        *has_turn |= is_root && matches!(kind, Some("assistant" | "user" | "system" | "stream_event"));
+        if let Some(message) = message.as_ref().filter(|_| is_root && kind == Some("assistant")) {
+            let texts = message.blocks().iter().filter(|block| block.kind.is("text"));
+            let hash = texts.filter_map(|block| out.raw(block.text)).map(|text| text_hash(text)).last();
+            *last_text = hash.or(*last_text);
+        }
         match (kind, &message) {
             (Some("assistant"), Some(message)) => {
                 emit_message(
@@ -186,7 +197,10 @@ impl LineDecoder for Stream {
             (Some("user"), Some(message)) => user(&line, message, &mut out),
             (Some("system"), _) => system(&line, &mut out),
             (Some("tool_progress"), _) => tool_progress(&line, &mut out),
-            (Some("result"), _) => result(&line, &mut out),
+            (Some("result"), _) => {
+                let has_turn = std::mem::take(has_turn);
+                result(&line, has_turn, *last_text, &mut out);
+            }
             (Some("stream_event"), _) => partial(partial_message, &line, &mut out),
             _ => {}
         }
@@ -336,7 +350,16 @@ fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     }
 }
 
-fn result<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
+/// Returns the hash by which a result is known to repeat a message.
+fn text_hash(text: RawJson<'_>) -> u64 {
+    stable_hash(text.text().trim())
+}
+
+/// Emits the end of a turn. `--output-format json` prints nothing but this: the turn and its last words are here alone.
+fn result<'a>(line: &'a Line<'_>, has_turn: bool, last_text: Option<u64>, out: &mut Emitter<'a, '_>) {
+    if !has_turn && line.origin.is_none() {
+        out.emit(Fact::TurnStart);
+    }
     if let Some(sum) = model_usage(line.model_usage, line.total_cost_usd) {
         out.emit(Fact::Checksum(sum));
     }
@@ -353,10 +376,11 @@ fn result<'a>(line: &'a Line<'_>, out: &mut Emitter<'a, '_>) {
     if let Some(text) = reason().filter(|_| status == AgentStatus::Failed && line.result.is_none()) {
         out.emit_made(Fact::Message { message_id: None, text });
     }
-    out.emit(Fact::TurnEnd {
-        status,
-        evidence: EndEvidence::Notification,
-        counts_run: line.origin.is_none(),
-        text: out.raw(line.result),
-    });
+    let text = out.raw(line.result);
+    let is_new = |text: &RawJson<'_>| !text.text().trim().is_empty() && Some(text_hash(*text)) != last_text;
+    if let Some(text) = text.filter(is_new) {
+        out.emit_as(line.uuid.filled(), Fact::Message { message_id: None, text });
+    }
+    let evidence = EndEvidence::Notification;
+    out.emit(Fact::TurnEnd { status, evidence, counts_run: line.origin.is_none(), text });
 }

@@ -72,11 +72,16 @@ pub(super) fn emit_ends(text: &str, out: &mut Emitter<'_, '_>) {
             }
             _ => continue,
         };
-        let has_failed = notice.idle_reason.is("failed");
+        let status = match notice.idle_reason.get() {
+            Some("failed") => AgentStatus::Failed,
+            Some("interrupted") => AgentStatus::Stopped,
+            Some(_) | None => AgentStatus::Completed,
+        };
+        let has_failed = status == AgentStatus::Failed;
         let error = notice.failure_reason.filter(|_| has_failed);
         out.emit_made(Fact::AgentEnd(AgentEnd {
             agent: Some(&address(name)),
-            status: if has_failed { AgentStatus::Failed } else { AgentStatus::Completed },
+            status,
             evidence,
             time: notice.timestamp.get().and_then(parse_rfc3339),
             report: notice.result.map(made),

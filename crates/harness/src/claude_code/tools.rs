@@ -1,6 +1,6 @@
 //! Tool calls and their results: short descriptions of arguments, and the agents that a result names.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{
     Deserialize, Deserializer,
@@ -12,7 +12,8 @@ use subscope_decode::{
     lenient::{self, Flag, Lenient, LineText, Num, Str},
 };
 use subscope_model::{
-    CallBegin, CallEnd, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, SpawnTotals, ToolClass,
+    AgentEnd, AgentStatus, CallBegin, CallEnd, EndEvidence, Fact, Outcome, RawJson, SpawnInput, SpawnMode,
+    SpawnResult, SpawnTotals, ToolClass,
 };
 
 use super::content::Tokens;
@@ -163,6 +164,22 @@ struct ResultFields<'a> {
     team_name: Str<'a>,
     total_tool_use_count: Num,
     usage: Option<&'a RawValue>,
+    was_interrupted: Flag,
+    task: Option<&'a RawValue>,
+    agents: Option<&'a RawValue>,
+}
+
+/// What a call has fetched of a task in the background: `task` of `TaskOutput`; up to 2.0.6x `agents` of `AgentOutputTool`, as a
+/// list or by id.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct FetchedTask<'a> {
+    #[serde(alias = "agentId", alias = "agent_id")]
+    task_id: Str<'a>,
+    task_type: Str<'a>,
+    status: Str<'a>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for HarnessResult<'a> {
@@ -197,6 +214,40 @@ impl<'a> HarnessResult<'a> {
     /// The agent that the call resumed, by its result (SendMessage).
     fn resumed(&self) -> Option<&str> {
         self.fields.resumed_agent_id.filled()
+    }
+
+    /// Returns the ends of agents in the background that the call has fetched.
+    pub(super) fn fetched(&self) -> Vec<(Cow<'a, str>, AgentEnd<'a>)> {
+        let parse = |raw: &'a RawValue| serde_json::from_str::<FetchedTask<'a>>(raw.get()).ok();
+        let named = |(id, raw): (Cow<'a, str>, &'a RawValue)| Some((Some(id), parse(raw)?));
+        let mut all: Vec<(Option<Cow<'a, str>>, FetchedTask<'a>)> = Vec::new();
+        all.extend(self.fields.task.and_then(parse).map(|task| (None, task)));
+        if let Some(agents) = self.fields.agents.map(RawValue::get) {
+            if let Ok(list) = serde_json::from_str::<Vec<&'a RawValue>>(agents) {
+                all.extend(list.into_iter().filter_map(parse).map(|task| (None, task)));
+            } else if let Ok(map) = serde_json::from_str::<BTreeMap<Cow<'a, str>, &'a RawValue>>(agents) {
+                all.extend(map.into_iter().filter_map(named));
+            }
+        }
+        let end = |(id, task): (Option<Cow<'a, str>>, FetchedTask<'a>)| {
+            let status = match task.status.get()? {
+                "completed" => AgentStatus::Completed,
+                "failed" => AgentStatus::Failed,
+                "killed" | "stopped" => AgentStatus::Stopped,
+                _ => return None,
+            };
+            let is_agent = task.task_type.get().is_none_or(|kind| kind.ends_with("agent"));
+            let id = task.task_id.0.or(id).filter(|id| is_agent && !id.is_empty())?;
+            let text = |raw: Option<&'a RawValue>| {
+                let words = raw.filter(|raw| raw.get().starts_with('"'))?;
+                Some(RawJson { json: words.get(), offset: u64::MAX })
+            };
+            let has_failed = status == AgentStatus::Failed;
+            let (report, error) = (text(task.result), text(task.error).filter(|_| has_failed));
+            let evidence = EndEvidence::Notification;
+            Some((id, AgentEnd { status, evidence, report, error, ..AgentEnd::default() }))
+        };
+        all.into_iter().filter_map(end).collect()
     }
 
     /// Whether the call deleted the team (TeamDelete).
@@ -357,6 +408,8 @@ pub(super) fn outcome(
         // Written for a call whose process died, when its session is resumed (2.1.330).
         Some("interrupted") => Outcome::Interrupted,
         Some(_) => Outcome::Denied,
+        // Up to 1.0 the result of a call that a person has interrupted is no error.
+        None if result.is_some_and(|result| result.fields.was_interrupted.is_true()) => Outcome::Interrupted,
         None if !is_error => Outcome::Ok,
         None if rejected || text.is_some_and(|text| text.contains(INTERRUPTED)) => Outcome::Interrupted,
         None if content.is_some_and(|raw| starts(raw, INTERRUPTED)) => Outcome::Interrupted,

@@ -21,8 +21,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, PromptKind, RawJson, Sink, SourceKind, Spawn,
-    SpawnBatch, SpawnMode, TitleOrigin, Usage, WorkTree, parse_rfc3339,
+    AgentEnd, Basis, CallEnd, Checksum, Claim, Clock, EventKind, Fact, PromptKind, RawJson, Sink, SourceKind,
+    Spawn, SpawnBatch, SpawnMode, TitleOrigin, Usage, WorkTree, parse_rfc3339,
 };
 
 use super::{
@@ -430,6 +430,9 @@ pub(super) fn emit_result<'a>(
     if result.is_some_and(HarnessResult::has_deleted_team) {
         teammate::emit_team_end(out);
     }
+    for (agent, end) in result.map(HarnessResult::fetched).unwrap_or_default() {
+        out.emit_made(Fact::AgentEnd(AgentEnd { agent: Some(&agent), ..end }));
+    }
     out.emit(Fact::CallEnd(match result {
         Some(result) => result.complete(out.line, end),
         None => end,
@@ -531,14 +534,14 @@ struct ModelSum {
 /// Returns the session's own sum over all models, where the line has one.
 pub(super) fn model_usage(raw: Option<&RawValue>, cost_usd: Option<f64>) -> Option<Checksum> {
     let models: std::collections::BTreeMap<String, ModelSum> = serde_json::from_str(raw?.get()).ok()?;
-    let number = |field: Num| field.0.unwrap_or(0);
     let usage = models.values().fold(Usage::default(), |sum, model| {
-        sum + Usage::new(
-            number(model.input_tokens),
-            number(model.output_tokens),
-            number(model.cache_read_input_tokens),
-            number(model.cache_creation_input_tokens),
-        )
+        let kinds = [
+            model.input_tokens,
+            model.output_tokens,
+            model.cache_read_input_tokens,
+            model.cache_creation_input_tokens,
+        ];
+        sum + Usage::of_parts(kinds.map(|kind| kind.0), None)
     });
     // `as` saturates; a cost is far below 2^53 micro-dollars.
     let cost = cost_usd.filter(|usd| usd.is_finite() && *usd >= 0.0).map(|usd| (usd * 1e6).round() as i64);

@@ -140,14 +140,15 @@ struct Tokens {
     cached_input_tokens: Num,
     cache_write_input_tokens: Num,
     output_tokens: Num,
+    total_tokens: Num,
 }
 
 impl Tokens {
     fn usage(&self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
         let (read, write) = (number(self.cached_input_tokens), number(self.cache_write_input_tokens));
-        let fresh = number(self.input_tokens).saturating_sub(read).saturating_sub(write);
-        Usage::new(fresh, number(self.output_tokens), read, write)
+        let fresh = self.input_tokens.0.map(|input| input.saturating_sub(read).saturating_sub(write));
+        Usage::of_parts([fresh, self.output_tokens.0, Some(read), Some(write)], self.total_tokens.0)
     }
 }
 

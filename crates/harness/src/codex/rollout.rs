@@ -11,7 +11,7 @@
 //! 0.118 `token_count` repeats itself, and a child that failed ends like one without a message; the parent's rollout
 //! has the reason.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -37,6 +37,8 @@ use crate::common::emit_failure;
 pub(super) struct Rollout {
     thread: String,
     root: String,
+    /// Open calls without an id, by the names that their places give them.
+    unnamed: VecDeque<String>,
     /// Lines with lesser numbers are a copy of the parent's.
     copied_below: u64,
     model: String,
@@ -208,8 +210,8 @@ impl Tokens {
     pub(super) fn usage(&self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
         let (read, write) = (number(self.cached_input_tokens), number(self.cache_write_input_tokens));
-        let fresh = number(self.input_tokens).saturating_sub(read).saturating_sub(write);
-        Usage::new(fresh, number(self.output_tokens), read, write)
+        let fresh = self.input_tokens.0.map(|input| input.saturating_sub(read).saturating_sub(write));
+        Usage::of_parts([fresh, self.output_tokens.0, Some(read), Some(write)], self.total_tokens.0)
     }
 }
 
@@ -254,6 +256,7 @@ impl Rollout {
         Self {
             thread: hint.agent.clone().unwrap_or_else(|| root.clone()),
             root,
+            unnamed: VecDeque::new(),
             copied_below: 0,
             model: String::new(),
             ended: HashSet::new(),
@@ -277,7 +280,9 @@ impl Rollout {
         let meta: Meta<'a> = serde_json::from_str(raw.get()).unwrap_or_default();
         let opening: Opening<'a> = serde_json::from_str(raw.get()).unwrap_or_default();
         let Some(thread) = meta.id.filled() else { return };
-        if self.copied_below > 0 || !self.thread.is_empty() && self.thread != thread {
+        // The name of a file may be that of a copy: its first line counts.
+        let is_first = text.place.offset == 0;
+        if self.copied_below > 0 || !is_first && self.thread != thread {
             return;
         }
         thread.clone_into(&mut self.thread);
@@ -509,8 +514,11 @@ impl Rollout {
             self.interrupted.push(last);
         }
         // By its time and numbers, not by its place: a file may have some lines twice.
-        let [input, output, read, write] = total.usage().kinds();
-        let id = format!("count {} {input} {output} {read} {write}", out.head.time.unwrap_or(0));
+        let usage = total.usage();
+        let [input, output, read, write] = usage.kinds();
+        let kinds = format!("{input} {output} {read} {write}");
+        let rest = Some(usage.unkinded()).filter(|rest| *rest > 0).map(|rest| format!(" {rest}"));
+        let id = format!("count {} {kinds}{}", out.head.time.unwrap_or(0), rest.unwrap_or_default());
         self.respond(&id, &counts.last_token_usage, out);
     }
 
@@ -571,7 +579,10 @@ impl Rollout {
             "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
                 let name = payload.name.filled().unwrap_or("local_shell");
                 let arguments = payload.arguments.or(payload.input).or(payload.action);
-                let id = payload.call_id.filled();
+                // A call without an id is named by its place; its output is the next one without an id.
+                let made = format!("{name}@{}", out.line.place.offset);
+                self.unnamed.extend(payload.call_id.filled().is_none().then(|| made.clone()));
+                let id = Some(payload.call_id.filled().unwrap_or(&made));
                 self.begun.extend(id.map(str::to_owned));
                 if let Some(id) = id.filter(|_| tools::class(name) == ToolClass::Spawn) {
                     self.spawning.insert(id.to_owned());
@@ -610,7 +621,8 @@ impl Rollout {
     }
 
     fn output(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
-        let Some(id) = payload.call_id.filled() else { return out.emit(Fact::Activity) };
+        let made = if payload.call_id.filled().is_none() { self.unnamed.pop_front() } else { None };
+        let Some(id) = payload.call_id.filled().or(made.as_deref()) else { return out.emit(Fact::Activity) };
         let raw = first_text(payload.output).or(payload.output);
         let text = words(raw);
         let parsed: AgentOutput<'_> = serde_json::from_str(&text).unwrap_or_default();

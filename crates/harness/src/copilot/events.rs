@@ -41,6 +41,8 @@ pub(super) struct Events {
     has_usage_records: bool,
     /// Whether the source has a line of an agent.
     has_agents: bool,
+    /// Whether a line has told an error of the session.
+    has_failed: bool,
     /// Output tokens of the messages of each agent so far, the root's under no id.
     output_tokens: HashMap<Option<String>, u64>,
 }
@@ -139,14 +141,15 @@ struct Tokens<'a> {
     output_tokens: Num,
     cache_read_tokens: Num,
     cache_write_tokens: Num,
+    total_tokens: Num,
 }
 
 impl Tokens<'_> {
     fn usage(&self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
         let (read, write) = (number(self.cache_read_tokens), number(self.cache_write_tokens));
-        let fresh = number(self.input_tokens).saturating_sub(read).saturating_sub(write);
-        Usage::new(fresh, number(self.output_tokens), read, write)
+        let fresh = self.input_tokens.0.map(|input| input.saturating_sub(read).saturating_sub(write));
+        Usage::of_parts([fresh, self.output_tokens.0, Some(read), Some(write)], self.total_tokens.0)
     }
 }
 
@@ -160,6 +163,9 @@ struct Shutdown<'a> {
     total_nano_aiu: Option<&'a RawValue>,
     model_metrics: Option<&'a RawValue>,
     agent_metrics: Option<&'a RawValue>,
+    /// `routine` or `error`.
+    shutdown_type: Str<'a>,
+    error_reason: Option<&'a RawValue>,
 }
 
 /// What one agent used.
@@ -206,6 +212,7 @@ impl Events {
             writing: HashMap::new(),
             has_usage_records: false,
             has_agents: false,
+            has_failed: false,
             output_tokens: HashMap::new(),
         }
     }
@@ -251,8 +258,20 @@ impl Events {
                 out.emit(Fact::TurnEnd { status, evidence, counts_run: true, text: None });
             }
             "session.compaction_complete" => out.emit(COMPACTED),
-            "session.shutdown" => self.shutdown(&line.data(), &mut out),
+            "session.shutdown" => {
+                let shutdown: Shutdown<'_> = line.data();
+                self.shutdown(&shutdown, &mut out);
+                if shutdown.shutdown_type.is("error") {
+                    let (status, evidence) = (AgentStatus::Failed, EndEvidence::Notification);
+                    // A session may have told its error before.
+                    let word = || out.line.quoted(shutdown.shutdown_type.get()?).filter(|_| !self.has_failed);
+                    let text =
+                        out.raw(shutdown.error_reason).filter(|text| text.json.len() > 2).or_else(word);
+                    out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text });
+                }
+            }
             "session.error" => {
+                self.has_failed = true;
                 let error: SessionError<'_> = line.data();
                 emit_failure(out.raw(error.message), &mut out);
             }

@@ -15,6 +15,8 @@ pub(super) const HOME_VARIABLE: &str = "COPILOT_HOME";
 pub(super) const HOME_FOLDER: &str = ".copilot";
 /// The folder of all sessions.
 pub(super) const SESSIONS: &str = "session-state";
+/// The folder of the sessions of versions before 0.0.342, one object each: known, but not read.
+pub(super) const OLD_SESSIONS: &str = "history-session-state";
 /// The transcript in a session's folder.
 pub(super) const EVENTS_FILE: &str = "events.jsonl";
 /// What the name of a transcript ends with that is not in a session's folder.
@@ -60,6 +62,13 @@ pub(super) fn transcripts(root: &Path, session: &str) -> [PathBuf; 2] {
 pub(super) fn main_below(root: &Path, session: &str) -> PathBuf {
     let [in_folder, flat] = transcripts(root, session);
     if !in_folder.exists() && flat.exists() { flat } else { in_folder }
+}
+
+/// Classifies the session of an old version, which is named and not read.
+pub(super) fn unread(path: &Path) -> Option<Place> {
+    let is_old = path.parent()?.file_name()? == OLD_SESSIONS;
+    let name = path.file_name()?.to_str()?.strip_suffix(".json").filter(|_| is_old)?;
+    Some(Place { role: Role::Agent, agent: Some(name.to_owned()), ..Place::UNKNOWN })
 }
 
 pub(super) fn place(session: &str) -> Place {

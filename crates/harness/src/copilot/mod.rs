@@ -102,15 +102,16 @@ impl Harness for Copilot {
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
-        vec![self.home(variables).folder.join(SESSIONS)]
+        let home = self.home(variables).folder;
+        [SESSIONS, layout::OLD_SESSIONS].map(|folder| home.join(folder)).into()
     }
 
     fn classify(&self, path: &Path) -> Option<Place> {
-        layout::session_of(path).map(layout::place)
+        layout::session_of(path).map(layout::place).or_else(|| layout::unread(path))
     }
 
     fn classify_below(&self, root: &Path, path: &Path) -> Option<Place> {
-        layout::session_below(root, path).map(layout::place)
+        layout::session_below(root, path).map(layout::place).or_else(|| layout::unread(path))
     }
 
     fn target(&self, path: &Path) -> Option<SessionFiles> {

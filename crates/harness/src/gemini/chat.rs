@@ -117,7 +117,8 @@ impl Chat {
     fn header(&mut self, line: &Line<'_>) {
         let named = line.session_id.filled().map(str::to_owned);
         if line.kind.is("subagent") {
-            self.agent = self.agent.take().or(named);
+            // A copy of a chat has another name.
+            self.agent = named.or_else(|| self.agent.take());
             return;
         }
         self.session = self.session.take().or(named);

@@ -31,15 +31,17 @@ pub(super) struct Tokens {
     pub(super) cached: Num,
     pub(super) thoughts: Num,
     pub(super) tool: Num,
+    pub(super) total: Num,
 }
 
 impl Tokens {
     /// Returns the tokens in our kinds. Prompts of tools are input of their own.
     pub(super) fn usage(self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
-        let fresh = number(self.input).saturating_sub(number(self.cached));
-        let input = fresh.saturating_add(number(self.tool));
-        Usage::new(input, number(self.output).saturating_add(number(self.thoughts)), number(self.cached), 0)
+        let fresh = |input: u64| input.saturating_sub(number(self.cached)).saturating_add(number(self.tool));
+        let written = |output: u64| output.saturating_add(number(self.thoughts));
+        let parts = [self.input.0.map(fresh), self.output.0.map(written), self.cached.0, None];
+        Usage::of_parts(parts, self.total.0)
     }
 }
 

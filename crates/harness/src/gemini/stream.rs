@@ -174,7 +174,9 @@ fn result<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
             (number(stats.input_tokens), number(stats.output_tokens), number(stats.cached));
         // Only the total includes thoughts.
         let thoughts = number(stats.total_tokens).saturating_sub(input).saturating_sub(output);
-        let usage = Usage::new(input.saturating_sub(cached), output.saturating_add(thoughts), cached, 0);
+        let fresh = stats.input_tokens.0.map(|input| input.saturating_sub(cached));
+        let written = stats.output_tokens.0.map(|output| output.saturating_add(thoughts));
+        let usage = Usage::of_parts([fresh, written, Some(cached), None], stats.total_tokens.0);
         out.emit(Fact::Checksum(Checksum { usage, cost_micro_usd: None, part: out.head.time }));
     }
     let error: ErrorText<'a> =

@@ -61,6 +61,7 @@ struct Attributes<'a> {
     cached_content_token_count: Num,
     thoughts_token_count: Num,
     tool_token_count: Num,
+    total_token_count: Num,
 }
 
 /// Data that a tool adds to its call.
@@ -92,6 +93,7 @@ impl Telemetry {
             cached: attributes.cached_content_token_count,
             thoughts: attributes.thoughts_token_count,
             tool: attributes.tool_token_count,
+            total: attributes.total_token_count,
         };
         let total = self.totals.entry(agent.unwrap_or_default().to_owned()).or_default();
         *total += tokens.usage();

@@ -29,7 +29,7 @@ const SESSION_ID: &str = "ses_";
 const IN_DATABASE: Bundle = Bundle::Sql(SqlBundle {
     sessions: "SELECT id, parent_id, time_updated FROM session",
     tree: "WITH RECURSIVE tree(id) AS (
-             SELECT id FROM session WHERE id = ?1
+             SELECT ?1
              UNION SELECT session.id FROM session JOIN tree ON session.parent_id = tree.id)
            SELECT id, time_updated FROM session JOIN tree USING (id)",
     sizes: &[

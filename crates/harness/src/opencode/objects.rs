@@ -114,7 +114,9 @@ impl Tokens {
         let number = |field: Num| field.0.unwrap_or(0);
         let reasoning = if self.total.0.is_some() { number(self.reasoning) } else { 0 };
         let output = number(self.output).saturating_add(reasoning);
-        let usage = Usage::new(number(self.input), output, number(self.cache.read), number(self.cache.write));
+        let output = self.output.0.or(self.reasoning.0).map(|_| output);
+        let usage =
+            Usage::of_parts([self.input.0, output, self.cache.read.0, self.cache.write.0], self.total.0);
         (is_over || usage.total_tokens > 0).then_some(usage)
     }
 }
@@ -239,7 +241,10 @@ impl Objects {
 
     /// Emits a session: the conversation itself, or the agent whose conversation it is.
     pub(super) fn session<'a>(&mut self, info: &SessionInfo<'a>, out: &mut Emitter<'a, '_>) {
-        let Some(parent) = info.parent_id.filled() else {
+        // What is read of a session alone, or in a cycle of parents, has it as its root.
+        let is_root = |id: &str| self.root_of(id) == id;
+        let parent = info.parent_id.filled().filter(|_| !info.id.filled().is_some_and(is_root));
+        let Some(parent) = parent else {
             // Until it has one, a session is named by its start.
             if let Some(text) =
                 info.title.0.clone().filter(|title| !title.is_empty() && !title.starts_with(UNTITLED))

@@ -87,7 +87,9 @@ impl Tokens {
         let parts = number(self.candidates_token_count).saturating_add(number(self.thoughts_token_count));
         let by_total = self.total_token_count.0.map(|total| total.saturating_sub(prompt));
         let output = by_total.map_or(parts, |output| output.min(parts));
-        Usage::new(prompt.saturating_sub(cached), output, cached, 0)
+        let output = self.candidates_token_count.0.or(self.thoughts_token_count.0).map(|_| output);
+        let fresh = self.prompt_token_count.0.map(|prompt| prompt.saturating_sub(cached));
+        Usage::of_parts([fresh, output, Some(cached), None], self.total_token_count.0)
     }
 }
 

@@ -92,6 +92,7 @@ struct Tokens {
     input_tokens: Num,
     output_tokens: Num,
     cache_read_input_tokens: Num,
+    total_tokens: Num,
 }
 
 impl Stream {
@@ -213,10 +214,10 @@ fn user<'a>(blocks: &[Block<'a>], out: &mut Emitter<'a, '_>) {
 
 fn result<'a>(line: &Line<'a>, out: &mut Emitter<'a, '_>) {
     if let Some(tokens) = line.usage {
-        let number = |field: Num| field.0.unwrap_or(0);
-        let cached = number(tokens.cache_read_input_tokens);
-        let fresh = number(tokens.input_tokens).saturating_sub(cached);
-        let usage = Usage::new(fresh, number(tokens.output_tokens), cached, 0);
+        let cached = tokens.cache_read_input_tokens.0.unwrap_or(0);
+        let fresh = tokens.input_tokens.0.map(|input| input.saturating_sub(cached));
+        let usage =
+            Usage::of_parts([fresh, tokens.output_tokens.0, Some(cached), None], tokens.total_tokens.0);
         out.emit(Fact::Checksum(Checksum { usage, ..Checksum::default() }));
     }
     let status = if line.is_error.is_true() { AgentStatus::Failed } else { AgentStatus::Completed };

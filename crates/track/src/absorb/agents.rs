@@ -7,7 +7,7 @@ use subscope_model::{
 
 use super::{Recording, rank};
 use crate::facts::{
-    AgentEndFact, AgentKey, AgentRef, BatchClaim, CallEndFact, CallIndex, HookStepKind, ParentClaim,
+    AgentEndFact, AgentKey, AgentRef, BatchClaim, CallEndFact, CallIndex, HookStepKind, ParentClaim, ROOT,
     StopFact, Trigger, push_new, update_best, update_best_text,
 };
 
@@ -25,7 +25,9 @@ impl Recording<'_, '_> {
             (None, Some(call)) if fact.is_origin => Some(self.facts.agent_by_call(call)),
             (None, _) => self.actor,
         };
-        let Some(agent_ref) = agent_ref else { return };
+        let Some(agent_ref) = agent_ref.filter(|known| *known != ROOT || fact.agent.is_none()) else {
+            return;
+        };
         let rank = match kind {
             SourceKind::Transcript => rank::OWN,
             SourceKind::Stream | SourceKind::Posted | SourceKind::Otel => rank::REPORTED,
@@ -140,7 +142,8 @@ impl Recording<'_, '_> {
         {
             spawn.totals = spawn.totals.max(Some(totals));
         }
-        let Some(id) = id else { return };
+        let is_root = |id: &Text| self.facts.by_id.get(id) == Some(&ROOT);
+        let Some(id) = id.filter(|id| !is_root(id)) else { return };
         let is_notice = matches!(fact.evidence, EndEvidence::Notification | EndEvidence::IdleNotice);
         let line_time = self.observation.time.filter(|_| is_notice);
         self.facts.ends.entry(id.clone()).or_default().push(AgentEndFact {

@@ -254,11 +254,23 @@ impl Recording<'_, '_> {
             Fact::CallEnd(call) => self.record_call_end(call),
             Fact::Spawn(spawn) => self.record_spawn(spawn),
             Fact::AgentEnd(end) => self.record_agent_end(end),
-            Fact::TurnEnd { status, counts_run, .. } => {
+            Fact::TurnEnd { status, counts_run, text, .. } => {
                 let Observation { line_id, place, .. } = self.observation;
                 let (source, line_id) = (place.source.0, line_id.map(Text::from));
                 let (status, counts_run) = (*status, *counts_run);
-                self.facts.turns.push(TurnFact { kind, source, status, time, order, counts_run, line_id });
+                let says =
+                    text.filter(|_| kind != SourceKind::Hook).map(|raw| Text::from(raw.text().as_ref()));
+                let text = says.filter(|text| !text.is_empty());
+                self.facts.turns.push(TurnFact {
+                    kind,
+                    source,
+                    status,
+                    time,
+                    order,
+                    counts_run,
+                    line_id,
+                    text,
+                });
                 if kind == SourceKind::Hook {
                     self.record_hook_time(ROOT);
                     self.push_hook_step(HookStepKind::TurnEnd { status });

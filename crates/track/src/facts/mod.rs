@@ -14,7 +14,9 @@ use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
-use subscope_model::{Checksum, Millis, Problem, ProcessActivity, ProcessExit, Text, VendorUnit, WorkTree};
+use subscope_model::{
+    Checksum, Millis, Problem, ProcessActivity, ProcessExit, SessionId, Text, VendorUnit, WorkTree,
+};
 
 use self::stored::list;
 pub(crate) use self::{
@@ -150,8 +152,10 @@ impl Facts {
         *known = amount_micro.max(*known);
     }
 
-    pub(crate) fn new() -> Self {
-        Self { agents: vec![AgentFacts::default()], ..Self::default() }
+    /// No facts of a session. Its own id names its root: no agent is below itself.
+    pub(crate) fn of(session: &SessionId) -> Self {
+        let root = (Text::from(session.as_str()), ROOT);
+        Self { agents: vec![AgentFacts::default()], by_id: [root].into_iter().collect(), ..Self::default() }
     }
 
     /// Returns an agent's facts. References are never invalid: facts are only added.

@@ -78,6 +78,9 @@ pub(crate) struct ResponseTokens {
     pub(crate) cache_write_1h: u32,
     /// Whether the source itself reports a lower bound.
     is_floor: bool,
+    /// Tokens of which only the total is known.
+    #[serde(default)]
+    unkinded: u32,
 }
 
 impl ResponseTokens {
@@ -90,13 +93,15 @@ impl ResponseTokens {
             cache_write: cut(usage.cache_write_tokens),
             cache_write_1h: cut(cache_write_1h),
             is_floor: usage.floor,
+            unkinded: cut(usage.unkinded()),
         }
     }
 
     pub(crate) fn usage(&self) -> Usage {
         let [input, output, read, write] =
             [self.input, self.output, self.cache_read, self.cache_write].map(u64::from);
-        Usage { floor: self.is_floor, ..Usage::new(input, output, read, write) }
+        let usage = Usage::new(input, output, read, write).with_unkinded(self.unkinded.into());
+        Usage { floor: self.is_floor, ..usage }
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) struct TurnFact {
     pub(crate) order: FactOrder,
     pub(crate) counts_run: bool,
     pub(crate) line_id: Option<Text>,
+    /// What its line says of the turn: its last words, or why it failed.
+    #[serde(default)]
+    pub(crate) text: Option<Text>,
 }
 
 /// A line of the root that ended its turn, unless the root continued.

@@ -71,7 +71,7 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
             "`subscope index FOLDER` reads the folder behind it; move the folder to have it followed live",
         );
     }
-    match survey.newest_ms {
+    match survey.newest_ms.filter(|_| survey.sessions > 0) {
         Some(newest_ms) => {
             let age = text::duration(Some(now_ms.saturating_sub(newest_ms)));
             Check::ok(name, format!("{} found, the newest written {age} ago", survey.sessions))

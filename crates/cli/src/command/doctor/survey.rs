@@ -7,7 +7,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use subscope_collect::{follow::FollowOptions, sessions_below};
+use subscope_collect::{follow::FollowOptions, sessions_below, sessions_not_understood};
 use subscope_harness::Root;
 use subscope_model::Millis;
 
@@ -77,7 +77,12 @@ impl Survey {
     /// Counts the sessions of a root. Those in one database count as one that was written recently.
     fn count_sessions(&mut self, root: &Root, recent_since_ms: Millis) {
         let mut files = BTreeSet::new();
+        // What is named as not understood is no session that was found.
+        let unknown = sessions_not_understood(root);
         for (_, path) in sessions_below(root) {
+            if unknown.contains(&path) {
+                continue;
+            }
             self.sessions += 1;
             let file = if path.exists() { path } else { path.parent().map(Path::to_owned).unwrap_or(path) };
             files.insert(file);
