@@ -453,9 +453,10 @@ impl Derivation<'_> {
             let mut state = DerivedState::new(*status, Some(evidence));
             let is_said = |turn: &&TurnFact| *class == 2 && turn.order == *order && turn.status == *status;
             let said = self.facts.turns.iter().find(is_said).and_then(|turn| turn.text.clone());
-            match status {
-                AgentStatus::Failed => state.error = said.or_else(|| self.last_text(root)),
-                _ => state.report = said,
+            if *status == AgentStatus::Failed {
+                state.error = said.or_else(|| self.last_text(root));
+            } else {
+                state.report = said;
             }
             return state;
         }

@@ -181,7 +181,7 @@ impl LineDecoder for Stream {
         *has_turn |= is_root && matches!(kind, Some("assistant" | "user" | "system" | "stream_event"));
         if let Some(message) = message.as_ref().filter(|_| is_root && kind == Some("assistant")) {
             let texts = message.blocks().iter().filter(|block| block.kind.is("text"));
-            let hash = texts.filter_map(|block| out.raw(block.text)).map(|text| text_hash(text)).last();
+            let hash = texts.rev().find_map(|block| out.raw(block.text)).map(text_hash);
             *last_text = hash.or(*last_text);
         }
         match (kind, &message) {
