@@ -41,9 +41,9 @@ pub(super) struct Stream {
     partial_message: String,
     /// The version that the last `init` named; empty before 2.0.
     version: String,
-    /// Hash of the main thread's last text.
-    last_text: Option<u64>,
-    /// Whether the main thread has lines since the last result.
+    /// Hashes of the main thread's texts: the results of several turns may come after the texts of all of them.
+    texts: HashSet<u64>,
+    /// Whether the main thread has other lines than results.
     has_turn: bool,
 }
 
@@ -162,7 +162,7 @@ struct ResultMeta<'a> {
 
 impl LineDecoder for Stream {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
-        let Self { hint, told, partial_message, version, last_text, has_turn } = self;
+        let Self { hint, told, partial_message, version, texts: told_texts, has_turn } = self;
         let line: Line<'_> = serde_json::from_str(text.text)?;
         if let Some(named) = line.claude_code_version.filled() {
             named.clone_into(version);
@@ -181,8 +181,7 @@ impl LineDecoder for Stream {
         *has_turn |= is_root && matches!(kind, Some("assistant" | "user" | "system" | "stream_event"));
         if let Some(message) = message.as_ref().filter(|_| is_root && kind == Some("assistant")) {
             let texts = message.blocks().iter().filter(|block| block.kind.is("text"));
-            let hash = texts.rev().find_map(|block| out.raw(block.text)).map(text_hash);
-            *last_text = hash.or(*last_text);
+            told_texts.extend(texts.filter_map(|block| out.raw(block.text)).map(text_hash));
         }
         match (kind, &message) {
             (Some("assistant"), Some(message)) => {
@@ -197,10 +196,7 @@ impl LineDecoder for Stream {
             (Some("user"), Some(message)) => user(&line, message, &mut out),
             (Some("system"), _) => system(&line, &mut out),
             (Some("tool_progress"), _) => tool_progress(&line, &mut out),
-            (Some("result"), _) => {
-                let has_turn = std::mem::take(has_turn);
-                result(&line, has_turn, *last_text, &mut out);
-            }
+            (Some("result"), _) => result(&line, *has_turn, told_texts, &mut out),
             (Some("stream_event"), _) => partial(partial_message, &line, &mut out),
             _ => {}
         }
@@ -356,7 +352,7 @@ fn text_hash(text: RawJson<'_>) -> u64 {
 }
 
 /// Emits the end of a turn. `--output-format json` prints nothing but this: the turn and its last words are here alone.
-fn result<'a>(line: &'a Line<'_>, has_turn: bool, last_text: Option<u64>, out: &mut Emitter<'a, '_>) {
+fn result<'a>(line: &'a Line<'_>, has_turn: bool, told: &HashSet<u64>, out: &mut Emitter<'a, '_>) {
     if !has_turn && line.origin.is_none() {
         out.emit(Fact::TurnStart);
     }
@@ -377,7 +373,7 @@ fn result<'a>(line: &'a Line<'_>, has_turn: bool, last_text: Option<u64>, out: &
         out.emit_made(Fact::Message { message_id: None, text });
     }
     let text = out.raw(line.result);
-    let is_new = |text: &RawJson<'_>| !text.text().trim().is_empty() && Some(text_hash(*text)) != last_text;
+    let is_new = |text: &RawJson<'_>| !text.text().trim().is_empty() && !told.contains(&text_hash(*text));
     if let Some(text) = text.filter(is_new) {
         out.emit_as(line.uuid.filled(), Fact::Message { message_id: None, text });
     }
