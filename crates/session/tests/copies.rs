@@ -1,4 +1,4 @@
-//! Copies of files beside them, which people and programs that synchronise folders make: all is counted once, and the agent
+//! Copies of files beside them, which people and programs that synchronize folders make: all is counted once, and the agent
 //! that a file tells of keeps what it had. The name of a copy names nobody.
 
 #![allow(clippy::unwrap_used)]
