@@ -1,4 +1,5 @@
-// Prints once a second, as a line of JSON, which sessions the page shows as waiting for a person. Arguments: browser, address.
+// Prints every 300 ms, as a line of JSON, which sessions the page shows as waiting for a person: a reader who looks once a second
+// never meets the same state twice. Arguments: browser, address.
 import { chromium } from "playwright-core";
 
 const [executablePath, url] = process.argv.slice(2);
@@ -16,5 +17,5 @@ for (;;) {
     };
   });
   console.log(JSON.stringify(shown));
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await new Promise((resolve) => setTimeout(resolve, 300));
 }
