@@ -74,6 +74,15 @@ fn database(env: &TestEnv) -> (PathBuf, PathBuf) {
     (recorded(name).folder.join(on_disk), env.path(to))
 }
 
+/// Writes the whole home. Returns its files, and where the database is.
+fn fill(env: &TestEnv) -> (Vec<Placed>, PathBuf) {
+    let all = files(env);
+    all.iter().for_each(|file| write(&file.to, &file.bytes));
+    let (from, to) = database(env);
+    write(&to, &fixtures::bytes(&from));
+    (all, to)
+}
+
 fn all_ids() -> Vec<String> {
     let claude = recording(CLAUDE_CODE.0, CLAUDE_CODE.1).truth().session.id;
     let id =
@@ -175,7 +184,7 @@ fn rows(env: &TestEnv) -> BTreeMap<String, Value> {
     rows.map(|row| (row["id"].as_str().unwrap().to_owned(), told(row))).collect()
 }
 
-/// Asserts that nothing is told otherwise of any session.
+/// Asserts that no session has changed.
 #[track_caller]
 fn assert_same(after: &BTreeMap<String, Value>, before: &BTreeMap<String, Value>, what: &str) {
     let ids: BTreeSet<&String> = after.keys().chain(before.keys()).collect();
@@ -304,10 +313,7 @@ fn assert_trees(found: &[Value], expected: &[Value], what: &str) {
 fn a_copy_of_a_file_takes_nothing_and_counts_nothing_twice() {
     for name in ["STEM copy", "STEM 2", "STEM (1)", "Copy of STEM", "a STEM"] {
         let env = env();
-        let all = files(&env);
-        all.iter().for_each(|file| write(&file.to, &file.bytes));
-        let (from, to) = database(&env);
-        write(&to, &fixtures::bytes(&from));
+        let (all, _) = fill(&env);
         let ids = all_ids();
         let (before, list) = (trees_of(&env, &ids), rows(&env));
         env.run(&["index"]).success();
@@ -400,10 +406,7 @@ fn agents_of_a_session_that_was_deleted_stay_below_it() {
 #[test]
 fn a_file_that_is_a_link_to_another_disk_is_read_like_any_file() {
     let env = env();
-    let all = files(&env);
-    all.iter().for_each(|file| write(&file.to, &file.bytes));
-    let (from, to) = database(&env);
-    write(&to, &fixtures::bytes(&from));
+    let (all, to) = fill(&env);
     let ids = all_ids();
     let (before, list) = (trees_of(&env, &ids), rows(&env));
     for path in all.iter().map(|file| &file.to).chain([&to]) {

@@ -181,29 +181,36 @@ pub(crate) fn has_more_than(stored: &Tree, read: &Tree) -> bool {
     RowCounts::of(stored).exceed(RowCounts::of(read))
 }
 
-/// How much the rows of a session hold: numbers of agents, calls, API responses and runs; of what is told of agents (types,
-/// names, descriptions, models, parents); and whether there is a title.
+/// How much the rows of a session hold: numbers of agents, tool calls, API responses, runs, and known attributes of agents
+/// (type, name, description, model, parent), and whether the session has a title.
 #[derive(Clone, Copy)]
 pub(crate) struct RowCounts([u32; 6]);
 
 impl RowCounts {
     pub(crate) fn of(tree: &Tree) -> Self {
-        let labels = |row: &Agent| {
-            let labels = [&row.agent_type, &row.name, &row.description, &row.model];
+        let attributes = |row: &Agent| {
+            let texts = [&row.agent_type, &row.name, &row.description, &row.model];
             let is_linked = row.spawned_by.is_some() || row.parent_id.is_some();
-            labels.into_iter().flatten().count() as u32 + u32::from(is_linked)
+            texts.into_iter().flatten().count() as u32 + u32::from(is_linked)
         };
         let messages = tree.agents.iter().map(|row| row.messages).sum();
-        let labels = tree.agents.iter().map(labels).sum();
+        let attributes = tree.agents.iter().map(attributes).sum();
         let has_title = u32::from(tree.session.title.is_some());
-        Self([tree.summary.agents, tree.summary.tool_calls, messages, tree.session.runs, labels, has_title])
+        Self([
+            tree.summary.agents,
+            tree.summary.tool_calls,
+            messages,
+            tree.session.runs,
+            attributes,
+            has_title,
+        ])
     }
 
-    /// Whether rows have agents, labels of agents or a title that these lack. The other numbers fall when another session
+    /// Whether rows have agents, attributes of agents or a title that these lack. The other numbers fall when another session
     /// turns out to own some calls or responses.
     pub(crate) fn exceed_in_agents(self, others: Self) -> bool {
-        let ([agents, .., labels, title], [other_agents, .., other_labels, other_title]) = (self.0, others.0);
-        agents > other_agents || labels > other_labels || title > other_title
+        let ([agents, .., known, title], [other_agents, .., other_known, other_title]) = (self.0, others.0);
+        agents > other_agents || known > other_known || title > other_title
     }
 
     /// Whether any of them is more than in others.

@@ -38,7 +38,8 @@ fn server_args(args: Vec<OsString>) -> Vec<OsString> {
     let is_accepted = |args: &Vec<OsString>| {
         TeamProgram::try_parse_from(iter::once(&OsString::from(TEAM_PROGRAM)).chain(args)).is_ok()
     };
-    without.find(is_accepted).unwrap_or_default()
+    // If none is accepted, the server's program says what is wrong with all of them.
+    without.find(is_accepted).unwrap_or_else(|| args.clone())
 }
 
 /// Posts JSON to the team's server and returns its answer.

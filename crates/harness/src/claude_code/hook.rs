@@ -103,11 +103,7 @@ impl LineDecoder for Hooks {
             out.emit(Fact::Session { version: None, cwd, model: None, tells_starts: false });
         }
         let session = out.head.session.unwrap_or_default();
-        let delivered = match event {
-            "SessionStart" => HookEvent::SessionStart,
-            "UserPromptSubmit" if payload.prompt_id.filled().is_none() => HookEvent::UnnamedPrompt,
-            _ => HookEvent::Other,
-        };
+        let delivered = HookEvent::of(event, payload.prompt_id.filled().is_some());
         if self.repeats.is_repeated(session, delivered, line.text) {
             return Ok(());
         }

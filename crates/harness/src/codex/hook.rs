@@ -71,11 +71,7 @@ impl LineDecoder for Hooks {
         let mut out = Emitter::new(SourceKind::Hook, Clock::Receiver, claim, line, sink);
         out.head.session = payload.session_id.filled().or(self.hint.session.as_deref());
         let words = payload.last_assistant_message.map(|raw| line.raw(raw));
-        let delivered = match event {
-            "SessionStart" => HookEvent::SessionStart,
-            "UserPromptSubmit" if payload.turn_id.filled().is_none() => HookEvent::UnnamedPrompt,
-            _ => HookEvent::Other,
-        };
+        let delivered = HookEvent::of(event, payload.turn_id.filled().is_some());
         if self.repeats.is_repeated(out.head.session.unwrap_or_default(), delivered, line.text) {
             return Ok(());
         }

@@ -22,6 +22,19 @@ pub(crate) enum HookEvent {
     Other,
 }
 
+impl HookEvent {
+    /// Returns the kind of an event by its name, which differs from harness to harness.
+    pub(crate) fn of(name: &str, has_prompt_id: bool) -> Self {
+        match name {
+            "SessionStart" | "sessionStart" => Self::SessionStart,
+            "UserPromptSubmit" | "userPromptSubmitted" | "BeforeAgent" if !has_prompt_id => {
+                Self::UnnamedPrompt
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
 /// What was delivered of each session.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
@@ -93,12 +106,7 @@ mod tests {
         let mut repeats = Repeats::default();
         let is_new = |line: &&&str| {
             let (event, _) = line.split_once('=').unwrap();
-            let event = match event {
-                "SessionStart" => HookEvent::SessionStart,
-                "UserPromptSubmit" => HookEvent::UnnamedPrompt,
-                _ => HookEvent::Other,
-            };
-            !repeats.is_repeated("s", event, line)
+            !repeats.is_repeated("s", HookEvent::of(event, false), line)
         };
         lines.iter().filter(is_new).copied().collect()
     }

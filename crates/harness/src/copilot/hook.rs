@@ -110,11 +110,7 @@ impl LineDecoder for Hooks {
             out.emit(Fact::WireHasIdentity);
         }
         let event = line.event.get().unwrap_or_default();
-        let delivered = match event {
-            "sessionStart" => HookEvent::SessionStart,
-            "userPromptSubmitted" => HookEvent::UnnamedPrompt,
-            _ => HookEvent::Other,
-        };
+        let delivered = HookEvent::of(event, false);
         if self.repeats.is_repeated(out.head.session.unwrap_or_default(), delivered, text.text) {
             return Ok(());
         }

@@ -59,11 +59,7 @@ impl LineDecoder for Hooks {
             let cwd = Some(Cow::Borrowed(cwd));
             out.emit_made(Fact::Session { version: None, cwd, model: None, tells_starts: false });
         }
-        let delivered = match event {
-            "SessionStart" => HookEvent::SessionStart,
-            "BeforeAgent" => HookEvent::UnnamedPrompt,
-            _ => HookEvent::Other,
-        };
+        let delivered = HookEvent::of(event, false);
         if self.repeats.is_repeated(out.head.session.unwrap_or_default(), delivered, text.text) {
             return Ok(());
         }

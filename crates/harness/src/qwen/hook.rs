@@ -91,11 +91,7 @@ impl LineDecoder for Hooks {
             let cwd = payload.cwd.filled().map(Cow::Borrowed);
             out.emit_made(Fact::Session { version: None, cwd, model: None, tells_starts: true });
         }
-        let delivered = match event {
-            "SessionStart" => HookEvent::SessionStart,
-            "UserPromptSubmit" => HookEvent::UnnamedPrompt,
-            _ => HookEvent::Other,
-        };
+        let delivered = HookEvent::of(event, false);
         if self.repeats.is_repeated(session, delivered, line.text) {
             return Ok(());
         }
