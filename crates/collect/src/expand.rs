@@ -9,7 +9,7 @@ use subscope_harness::{Role, classify};
 
 use crate::{
     CollectError, Found,
-    list::{Kind, entries, is_jsonl},
+    list::{Kind, entries, is_harness_output, is_jsonl, is_recording_name},
     peek::Peeks,
     target::{Seen, Target, stat},
 };
@@ -45,8 +45,8 @@ pub struct Skipped {
 /// Returns the files of a TARGET: of a session if it is a main transcript or a session's folder, else those
 /// below a folder, else the one file.
 ///
-/// A subagent's transcript comes alone with the note about it. A folder without transcripts gives the `.jsonl`
-/// files directly in it, as recordings. Symbolic links to files are followed, those to folders for the TARGET itself only.
+/// A subagent's transcript comes alone with the note about it. A folder without transcripts gives the recordings directly
+/// in it: `.jsonl` files, and JSON files that begin as output of a harness. Symbolic links to files are followed, those to folders for the TARGET itself only.
 ///
 /// # Errors
 ///
@@ -107,8 +107,9 @@ impl Expanded {
 
 /// Finds the recordings directly in a folder. A folder that cannot be listed was skipped before.
 fn recordings(folder: &Path, files: &mut Vec<Found>, skipped: &mut Vec<Skipped>) {
+    let is_recording = |path: &Path| is_jsonl(path) || is_recording_name(path) && is_harness_output(path);
     let entries = entries(folder).unwrap_or_default();
-    for (path, _) in entries.into_iter().filter(|(path, kind)| *kind == Kind::File && is_jsonl(path)) {
+    for (path, _) in entries.into_iter().filter(|(path, kind)| *kind == Kind::File && is_recording(path)) {
         match stat(&path, classify(&path)) {
             Ok(found) => files.extend(found),
             Err(unread) => skipped.push(unread),

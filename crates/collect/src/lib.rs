@@ -35,6 +35,7 @@ pub use bundle::{newest_session, stated_totals};
 pub use error::CollectError;
 pub use expand::{Expanded, Group, Skipped, expand};
 pub use found::Found;
+pub use list::{is_harness_output, is_recording_name};
 pub use sessions::{main_transcripts, sessions_below, transcripts_naming, transcripts_since};
 pub use source::{bundled, length};
 pub use understood::{not_understood, sessions_not_understood, unread_databases};

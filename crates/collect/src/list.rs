@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_harness::{Role, bundle, classify, skips_folder};
+use subscope_harness::{Role, bundle, classify, harness_of, recognize, skips_folder};
 
-use crate::{Skipped, fault};
+use crate::{Skipped, fault, read::read_head};
 
 /// Greatest depth of a listing: transcripts of a home folder are 8 deep. The bound ends a loop of mounts.
 pub(crate) const MAX_DEPTH: usize = 12;
@@ -37,6 +37,20 @@ pub(crate) enum Step<'a> {
 /// Whether a file has the ending of recordings and of most transcripts.
 pub(crate) fn is_jsonl(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+/// Endings of recorded output.
+const RECORDING_ENDINGS: [&str; 3] = ["jsonl", "ndjson", "json"];
+
+/// Whether a file has an ending of recorded output.
+pub fn is_recording_name(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| RECORDING_ENDINGS.iter().any(|known| ending == *known))
+}
+
+/// Whether a file begins as output of a harness; one that cannot be read does not.
+pub fn is_harness_output(path: &Path) -> bool {
+    let dialect = read_head(path).ok().and_then(|head| recognize(&head));
+    dialect.is_some_and(|dialect| harness_of(dialect).is_some())
 }
 
 /// Whether a file of this name would be read if it were one.

@@ -202,3 +202,18 @@ fn expand_missing_empty_or_special_target_is_an_error_with_path_and_hint() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     assert!(matches!(expand(&pipe).unwrap_err(), CollectError::NotRegular { .. }));
 }
+
+#[test]
+fn folder_of_recordings_gives_the_json_of_harnesses_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let hook = r#"{"session_id":"s","hook_event_name":"Stop","transcript_path":"/t/s.jsonl","cwd":"/w"}"#;
+    write("stop.json", &format!("[\n  {hook}\n]\n"));
+    write("hooks.ndjson", &format!("{hook}\n"));
+    write("package.json", r#"{"name":"app","version":"1.0.0"}"#);
+    write("broken.json", "[{");
+    let found = expand(folder.path()).unwrap();
+    let names: Vec<_> =
+        files(&found).iter().map(|found| found.path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["hooks.ndjson", "stop.json"]);
+}

@@ -7,8 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{Expanded, Found, Group, archive::Archive};
-use subscope_harness::{harness_of, recognize};
+use subscope_collect::{Expanded, Found, Group, archive::Archive, is_harness_output, is_recording_name};
 use subscope_hub::{
     BatchRead, SessionSources,
     index::{IndexOptions, elsewhere},
@@ -20,7 +19,7 @@ use subscope_store::{Access, ListQuery, SessionQueries, SqliteStore};
 use crate::{
     command::{
         history::{index::run_index, index_options, rows_fingerprint},
-        target::{open_store_for_reading, read_head, sources_of},
+        target::{open_store_for_reading, sources_of},
     },
     prelude::*,
 };
@@ -30,9 +29,6 @@ const MAX_SESSIONS: usize = 1_000_000;
 
 /// Greatest depth at which recordings are looked for below a folder.
 const DEPTH: usize = 12;
-
-/// Endings of recorded output.
-const RECORDINGS: [&str; 3] = ["jsonl", "ndjson", "json"];
 
 /// A session to verify.
 pub(super) struct Subject {
@@ -218,24 +214,18 @@ fn recordings_below(folder: &Path, used: &HashSet<PathBuf>) -> (Vec<PathBuf>, u6
         // One that cannot be read is a problem of the index.
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, kind) = (entry.path(), entry.file_type());
-            let is_named =
-                path.extension().is_some_and(|ending| RECORDINGS.iter().any(|known| ending == *known));
             match kind {
                 Ok(kind) if kind.is_dir() && depth < DEPTH => folders.push((path, depth + 1)),
-                Ok(kind) if kind.is_file() && is_named && !used.contains(&path) => match is_output(&path) {
-                    true => found.push(path),
-                    false => others += 1,
-                },
+                Ok(kind) if kind.is_file() && is_recording_name(&path) && !used.contains(&path) => {
+                    match is_harness_output(&path) {
+                        true => found.push(path),
+                        false => others += 1,
+                    }
+                }
                 Ok(_) | Err(_) => {}
             }
         }
     }
     found.sort();
     (found, others)
-}
-
-/// Whether a file is output of a harness.
-fn is_output(path: &Path) -> bool {
-    let dialect = read_head(path).ok().and_then(|head| recognize(&head));
-    dialect.is_some_and(|dialect| harness_of(dialect).is_some())
 }
