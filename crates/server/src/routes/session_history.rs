@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subscope_export::{
-    DownloadSource, Format, Mask, NeededEvents, NeededFacts, Saved, write_download, write_html,
+    ExportPage, ExportSource, Format, Mask, NeededEvents, NeededFacts, Shape, write_export,
 };
 use subscope_hub::clock;
 use subscope_model::{
-    Actor, AgentId, Event, EventKind, EventRecord, Millis, SessionId, Spending, ToolUseId, Tree,
+    Actor, AgentId, Event, EventKind, EventRecord, Millis, SessionId, SessionText, Spending, ToolUseId, Tree,
 };
 use subscope_render::timeline::{Lane, PathShares, Step, timeline};
 use tokio::sync::mpsc;
@@ -302,7 +302,7 @@ pub(super) async fn export(
     let name: String = session.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     let disposition = format!("attachment; filename=\"subscope-{name}.{extension}\"");
     headers.extend(HeaderValue::from_str(&disposition).ok().map(|it| (header::CONTENT_DISPOSITION, it)));
-    let body = streamed(move |out| write_export(query.format, mask, history, out));
+    let body = streamed(move |out| write_history(query.format, mask, history, out));
     Ok((StatusCode::OK, headers, body).into_response())
 }
 
@@ -342,24 +342,26 @@ impl Write for ChunkWriter {
     }
 }
 
-fn write_export(format: Format, mask: Mask, history: SessionHistory, out: &mut dyn Write) -> io::Result<()> {
+fn write_history(format: Format, mask: Mask, history: SessionHistory, out: &mut dyn Write) -> io::Result<()> {
     let SessionHistory { tree, events, detail, resolve, provider } = history;
-    if format == Format::Html {
-        let page = subscope_page::saved().ok_or(io::ErrorKind::NotFound)?;
-        let spending = detail.map(|detail| Spending::of(&tree, &detail.responses));
-        let saved = Saved {
-            tree: &tree,
-            timeline: timeline(&tree, None),
-            spending: spending.as_ref(),
-            events: events.iter().map(|event| event.read(&resolve)),
-        };
-        return write_html((&page.0, &page.1), &saved, mask, out);
-    }
+    let parts = if format == Format::Html { subscope_page::saved() } else { None };
+    let parts = parts.as_ref().map(|(before, behind)| (before.as_str(), behind.as_str()));
+    let texts: Vec<SessionText> = match format.needs().events {
+        NeededEvents::Texts => events.iter().filter_map(SessionText::of_record).collect(),
+        NeededEvents::Nothing | NeededEvents::Waits | NeededEvents::All => Vec::new(),
+    };
     let harness = tree.session.harness.as_deref();
-    let provider = &|model: Option<&str>| provider(harness, model);
-    let source =
-        DownloadSource { tree: &tree, detail: detail.as_ref(), events: &events, resolve: &resolve, provider };
-    write_download(format, &source, mask, out)
+    let source = ExportSource {
+        tree: &tree,
+        detail: detail.as_ref(),
+        events: &events,
+        texts: &texts,
+        resolve: &resolve,
+        provider: &|model| provider(harness, model),
+        shape: Shape::Event,
+        page: parts.map(|parts| ExportPage { parts, timeline: timeline(&tree, None) }),
+    };
+    write_export(format, &source, mask, out)
 }
 
 #[cfg(test)]
