@@ -6,12 +6,9 @@ use std::{
 };
 
 use subscope_model::{Change, Feed, FeedItem, Millis, SessionId, Tree, Update};
+use subscope_query::{ListQuery, Queries, QueryResult};
 
-use crate::{
-    client::{Client, SessionQuery},
-    clock::Deadline,
-    error::ClientError,
-};
+use crate::{client::Client, clock::Deadline};
 
 /// Interval of queries.
 const POLL: Duration = Duration::from_secs(5);
@@ -32,17 +29,16 @@ impl PolledFeed {
     ///
     /// # Errors
     /// The first query failed. Later failures are retried.
-    pub fn open(client: Client) -> Result<Self, ClientError> {
+    pub fn open(client: Client) -> QueryResult<Self> {
         let (known, updates) = (HashMap::new(), VecDeque::new());
         let mut feed = Self { client, known, updates, next_poll: Deadline::after(POLL), is_caught_up: false };
         feed.poll()?;
         Ok(feed)
     }
 
-    fn poll(&mut self) -> Result<(), ClientError> {
+    fn poll(&mut self) -> QueryResult<()> {
         self.next_poll = Deadline::after(POLL);
-        let query = SessionQuery { limit: Some(MAX_SESSIONS), only_live: true, ..SessionQuery::default() };
-        let live = self.client.sessions(&query)?.sessions;
+        let live = self.client.sessions(&ListQuery::live(MAX_SESSIONS))?.sessions;
         let gone: Vec<SessionId> =
             self.known.keys().filter(|id| !live.iter().any(|row| row.id == **id)).cloned().collect();
         for row in live {

@@ -153,11 +153,11 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
     let mut found: Vec<SessionId> = on_disk.map(|(id, _)| id).filter(|id| id.starts_with(word)).collect();
     // Files can be found without a store.
     if let Ok(mut backend) = Backend::open(Needs::Committed, context) {
-        found.extend(backend.names(word, MAX_PREFIX_MATCHES)?.sessions);
+        found.extend(backend.queries().names(word, MAX_PREFIX_MATCHES)?.sessions);
     }
     if found.is_empty() {
         // Ingest what is new, as `ls` does, and look again.
-        found = Backend::open(Needs::Rows, context)?.names(word, MAX_PREFIX_MATCHES)?.sessions;
+        found = Backend::open(Needs::Rows, context)?.queries().names(word, MAX_PREFIX_MATCHES)?.sessions;
     }
     one_of(word, found)?.ok_or_else(|| {
         let message = format!("{word:?} is neither a file nor the beginning of a session's id");

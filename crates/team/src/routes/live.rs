@@ -46,13 +46,7 @@ struct PollState {
 /// Streams the rows of sessions at work, and those that ended while the reader listened.
 #[utoipa::path(
     get, path = "/api/v1/live",
-    params(
-        ("session" = Option<String>, Query, description = "Only this session; an empty id selects none."),
-        ("project" = Option<String>, Query, description = "Only sessions of this project."),
-        ("user" = Option<String>, Query, description = "Only sessions of this user."),
-        ("team" = Option<String>, Query, description = "Only sessions of this team's users."),
-        ("machine" = Option<String>, Query, description = "Only sessions of this machine."),
-    ),
+    params(TeamFilter),
     responses(
         (status = 200, description = "text/event-stream: `snapshot` (subscope.tree/1) of each session at work, `caught-up`, then \
             `change` (subscope.change/1). The rows are as old as machines send them: 10 s for a session at work.", body = String,
@@ -97,7 +91,7 @@ impl PollState {
             let known: HashMap<SessionId, Millis> =
                 self.known.iter().map(|(session, (at, _))| (session.clone(), *at)).collect();
             let found =
-                self.app.ask(&self.caller, self.filter.clone(), move |reader| changed(reader, &known));
+                self.app.read(&self.caller, self.filter.clone(), move |reader| changed(reader, &known));
             // The next round asks again.
             let Ok(changed) = found.await else { continue };
             for (at, tree) in changed {

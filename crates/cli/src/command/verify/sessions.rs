@@ -81,7 +81,7 @@ const READING: RouterOptions =
 pub(super) fn each_of_homes(context: &Context, each: Each<'_>) -> Result<Lists, CliError> {
     let mut backend = Backend::open(Needs::Rows, context)?;
     let rows = backend.sessions(MAX_SESSIONS, false, "")?.sessions;
-    let stats = backend.stats(&StatsQuery::default())?;
+    let stats = backend.queries().stats(&StatsQuery::default())?;
     let store = open_store_for_reading(context)?;
     let mut unread = Vec::new();
     for row in &rows {
