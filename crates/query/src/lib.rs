@@ -6,10 +6,12 @@
 //! Absent on purpose: storage, HTTP and a clock.
 
 mod list_query;
+mod polled_sessions;
 
 use std::error::Error;
 
 pub use list_query::ListQuery;
+pub use polled_sessions::PolledSessions;
 use subscope_model::{
     AGENT_SCHEMA, AgentId, Hits, IdMatches, Millis, OneAgent, SearchQuery, SessionId, SessionPage, Stats,
     StatsQuery, Status, Tree,

@@ -27,7 +27,7 @@ pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
 pub use peer::IDENTIFIES_TCP_PEERS;
 pub use routes::{
-    BodyTypes, FORMAT_SCHEMAS, QuestionServer, TimelinePage, list_routes, session_routes, stats, stats_route,
+    BodyTypes, FORMAT_SCHEMAS, QuestionServer, TimelinePage, list_routes, session_routes,
     team_page_not_found, team_page_routes,
 };
 pub use session_reader::{

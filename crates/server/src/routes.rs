@@ -37,7 +37,7 @@ use crate::{
 pub use self::{
     body_schemas::BodyTypes,
     page::{team_not_found as team_page_not_found, team_routes as team_page_routes},
-    questions::{QuestionServer, TimelinePage, list_routes, session_routes, stats, stats_route},
+    questions::{QuestionServer, TimelinePage, list_routes, session_routes},
 };
 pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
 
@@ -126,8 +126,7 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(otlp::traces))
         .routes(routes!(otlp::logs))
         .routes(routes!(otlp::metrics))
-        .merge(list_routes())
-        .routes(stats_route(stats::<AppState>))
+        .merge(list_routes(questions::stats::<AppState>))
         .merge(session_routes())
         .routes(routes!(session_history::spending))
         .routes(routes!(session_history::feed))

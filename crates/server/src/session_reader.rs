@@ -13,7 +13,7 @@ use crate::{
     api_error::ApiError,
     ask::ask,
     routes::{QuestionServer, document},
-    state::{AppState, IndexRequest, LocalScope},
+    state::{AppState, IndexRequest},
 };
 
 /// Returns the JSON text of a payload; `None` if its source cannot be read any more. It may read files.
@@ -82,7 +82,7 @@ pub(crate) async fn read_session(
     if request.at.is_some() {
         return Err(ApiError::not_found("record of that moment"));
     }
-    let tree = app.find_tree(&LocalScope, session.clone()).await?;
+    let tree = app.find_tree(&(), session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(0, Some(session), MAX_LOGGED_EVENTS, reply)).await?;
     let events = events.unwrap_or_default().into_iter().map(EventRecord::from).collect();
     Ok(SessionHistory { tree, events, detail: None, resolve: Box::new(|_| None), provider: |_, _| None })
@@ -102,11 +102,12 @@ async fn read_demo(
 }
 
 impl QuestionServer for AppState {
-    type Scope = LocalScope;
+    /// The guard has let it in: it may see everything.
+    type Scope = ();
 
     async fn ask<T: Send + 'static>(
         &self,
-        _: &LocalScope,
+        (): &(),
         session: Option<SessionId>,
         question: impl FnOnce(&mut dyn Queries) -> QueryResult<T> + Send + 'static,
     ) -> Result<T, ApiError> {
@@ -114,7 +115,7 @@ impl QuestionServer for AppState {
     }
 
     /// Returns the stored rows, or those of the demo.
-    async fn find_tree(&self, scope: &LocalScope, session: SessionId) -> Result<Tree, ApiError> {
+    async fn find_tree(&self, scope: &(), session: SessionId) -> Result<Tree, ApiError> {
         let id = session.clone();
         if let Some(tree) = self.ask(scope, Some(session.clone()), move |queries| queries.tree(&id)).await? {
             return Ok(tree);
@@ -123,7 +124,7 @@ impl QuestionServer for AppState {
         demo.map(|history| history.tree).ok_or(ApiError::not_found("session"))
     }
 
-    async fn tree_at(&self, _: &LocalScope, session: SessionId, at: Millis) -> Result<Tree, ApiError> {
+    async fn tree_at(&self, (): &(), session: SessionId, at: Millis) -> Result<Tree, ApiError> {
         let request = HistoryRequest { at: Some(at), ..HistoryRequest::default() };
         read_session(self, session, request).await.map(|history| history.tree)
     }

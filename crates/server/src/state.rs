@@ -2,13 +2,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use axum::{extract::FromRequestParts, http::request::Parts};
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
 use subscope_model::{ContentLevel, Forwarding, HubMode, Sending, SessionId, Setup};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
-    api_error::ApiError,
     connection_limiter::ConnectionLimiter,
     counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
@@ -69,17 +67,6 @@ pub type ForwardingReader = Arc<dyn Fn() -> Forwarding + Send + Sync>;
 
 /// Shared state of all routes. Cheap to clone.
 pub(crate) type App = Arc<AppState>;
-
-/// Scope of a request to a hub: everything, since the guard has let it in.
-pub(crate) struct LocalScope;
-
-impl FromRequestParts<App> for LocalScope {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(_: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        Ok(Self)
-    }
-}
 
 /// Fields of [`App`].
 pub(crate) struct AppState {

@@ -332,9 +332,6 @@ pub trait SessionQueries: Send {
     /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
     fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>>;
 
-    /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
-
     /// Returns statistics over the sessions and days that a query covers.
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats>;
 }
@@ -350,6 +347,9 @@ pub trait History: SessionQueries {
 
     /// Returns statistics as [`SessionQueries::stats`], with these trees in place of the stored ones of their sessions.
     fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats>;
+
+    /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
 
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;

@@ -16,7 +16,7 @@ use subscope_model::{
     SessionRow, Stats, StatsQuery, Tree, WorkingSessions,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
-use subscope_store::{AgentLabel, SessionQueries, StoreError, StoreResult};
+use subscope_store::{SessionQueries, StoreError, StoreResult};
 use tokio::runtime::Handle;
 
 use crate::{
@@ -250,10 +250,6 @@ impl SessionQueries for Reader {
 
     fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>> {
         Ok(self.runtime.block_on(self.agents(prefix, limit))?)
-    }
-
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
-        Ok(self.runtime.block_on(self.label(session, agent))?)
     }
 
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {

@@ -22,8 +22,8 @@ use subscope_model::{
     Hits, IdMatches, OneAgent, People, SessionPage, Snapshot, Status, Tree, WorkingSessions,
 };
 use subscope_server::{
-    ApiError, BodyTypes, ErrorBody, TimelinePage, list_routes, session_routes, stats_route,
-    team_page_not_found, team_page_routes,
+    ApiError, BodyTypes, ErrorBody, TimelinePage, list_routes, session_routes, team_page_not_found,
+    team_page_routes,
 };
 use subscope_store::StoreResult;
 use tokio::{runtime::Handle, sync::Semaphore};
@@ -111,8 +111,7 @@ struct TeamApiDocument;
 /// Routes whose answers equal requests share.
 fn shared_routes() -> OpenApiRouter<TeamApp> {
     OpenApiRouter::with_openapi(TeamApiDocument::openapi())
-        .merge(list_routes())
-        .routes(stats_route(stats::stats))
+        .merge(list_routes(stats::stats))
         .routes(routes!(people::people))
         .routes(routes!(people::working))
 }

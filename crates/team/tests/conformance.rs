@@ -355,7 +355,6 @@ fn sums_by_any_dimensions_are_those_of_the_rows_and_other_tenants_see_nothing() 
         assert!(all.tree(&text.into()).unwrap().is_none(), "{text:?}");
         assert!(all.sessions_with_prefix(text, 5).unwrap().is_empty(), "{text:?}");
         assert!(all.agents_with_prefix(text, 5).unwrap().is_empty(), "{text:?}");
-        assert!(all.agent_label(&text.into(), text).unwrap().is_none(), "{text:?}");
         let query =
             subscope_model::SearchQuery { terms: vec![text.to_owned()], limit: 5, ..Default::default() };
         assert!(all.search(&query).unwrap().hits.is_empty(), "{text:?}");

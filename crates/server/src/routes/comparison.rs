@@ -11,11 +11,7 @@ use subscope_export::iteration;
 use subscope_model::{AgentId, Compared, Comparison, Iterations, SessionId, Text, Tree};
 use subscope_query::{ListQuery, Queries};
 
-use crate::{
-    api_error::ApiError,
-    routes::questions::QuestionServer as _,
-    state::{App, LocalScope},
-};
+use crate::{api_error::ApiError, routes::questions::QuestionServer as _, state::App};
 
 /// Most sessions whose folders are looked at for records, and most records.
 const MAX_SESSIONS: usize = 10_000;
@@ -47,7 +43,7 @@ pub(super) async fn compare(
     State(app): State<App>,
     Query(query): Query<CompareQuery>,
 ) -> Result<Json<Comparison>, ApiError> {
-    let (a, b) = (app.find_tree(&LocalScope, query.a).await?, app.find_tree(&LocalScope, query.b).await?);
+    let (a, b) = (app.find_tree(&(), query.a).await?, app.find_tree(&(), query.b).await?);
     let (agent_a, agent_b) = (query.agent_a.as_ref(), query.agent_b.as_ref());
     Ok(Json(Comparison::of(compared(&a, agent_a)?, compared(&b, agent_b)?)))
 }
@@ -66,7 +62,7 @@ fn compared<'t>(tree: &'t Tree, agent: Option<&AgentId>) -> Result<Compared<'t>,
 )]
 pub(super) async fn iterations(State(app): State<App>) -> Result<Json<Iterations>, ApiError> {
     let list = |queries: &mut dyn Queries| queries.sessions(&ListQuery::first(MAX_SESSIONS));
-    let page = app.ask(&LocalScope, None, list).await?;
+    let page = app.ask(&(), None, list).await?;
     let folders: BTreeSet<Text> = page.sessions.into_iter().filter_map(|row| row.cwd).collect();
     let read = move || iteration::of_projects(folders.iter().map(|folder| &**folder), MAX_ITERATIONS);
     let found = tokio::task::spawn_blocking(read).await;

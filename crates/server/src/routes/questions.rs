@@ -29,7 +29,7 @@ use crate::{
 /// Who answers the questions of a server.
 pub trait QuestionServer: Send + Sync + Sized + 'static {
     /// What a request may see, taken from its head.
-    type Scope: FromRequestParts<Arc<Self>, Rejection = ApiError> + Send + Sync;
+    type Scope: FromRequestParts<Arc<Self>> + Send + Sync;
 
     /// Asks a question, which may be about one session.
     fn ask<T: Send + 'static>(
@@ -83,20 +83,15 @@ where
     (Vec::new(), paths, get(handler))
 }
 
-/// Returns the routes of questions about all sessions.
-pub fn list_routes<S: QuestionServer>() -> OpenApiRouter<Arc<S>> {
+/// Returns the routes of questions about all sessions. Statistics are answered by [`stats`], or by a handler that has other
+/// sums too.
+pub fn list_routes<S: QuestionServer, T: 'static>(stats: impl Handler<T, Arc<S>>) -> OpenApiRouter<Arc<S>> {
     OpenApiRouter::new()
         .routes(described::<__path_sessions, _, _>(sessions::<S>))
         .routes(described::<__path_names, _, _>(names::<S>))
         .routes(described::<__path_search, _, _>(search::<S>))
         .routes(described::<__path_status, _, _>(status::<S>))
-}
-
-/// Returns the route of statistics: [`stats`], or a handler that has other sums too.
-pub fn stats_route<S: QuestionServer, T: 'static>(
-    handler: impl Handler<T, Arc<S>>,
-) -> UtoipaMethodRouter<Arc<S>> {
-    described::<__path_stats, _, _>(handler)
+        .routes(described::<__path_stats, _, _>(stats))
 }
 
 /// Returns the routes of one session, of one agent, and of the description of all routes.
@@ -192,7 +187,7 @@ async fn search<S: QuestionServer>(
     ),
     responses((status = 200, description = "subscope.stats/1.", body = ref("#/components/schemas/Stats")))
 )]
-pub async fn stats<S: QuestionServer>(
+pub(super) async fn stats<S: QuestionServer>(
     State(server): State<Arc<S>>,
     scope: S::Scope,
     Query(query): Query<StatsQuery>,

@@ -26,7 +26,7 @@ use crate::{
     ask::ask,
     routes::questions::QuestionServer as _,
     session_reader::{HistoryRequest, SessionHistory, read_session},
-    state::{App, LocalScope},
+    state::App,
 };
 
 /// Default and maximum number of events per page.
@@ -76,7 +76,7 @@ pub(super) async fn events(
 ) -> Result<Json<EventPage>, ApiError> {
     let limit = query.limit.unwrap_or(PAGE_LOGGED_EVENTS).clamp(1, MAX_PAGE_LOGGED_EVENTS);
     let after = query.after.unwrap_or(0);
-    app.find_tree(&LocalScope, session.clone()).await?;
+    app.find_tree(&(), session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(after, Some(session), limit + 1, reply)).await?;
     let gone = || ApiError::new(StatusCode::GONE, "the log does not reach back there: begin with the tree");
     let mut events = events.ok_or_else(gone)?;

@@ -48,34 +48,29 @@ fn described(method: HttpMethod, path: &str, name: &str, what: &str) -> Paths {
     paths
 }
 
-impl TeamState {
-    /// Returns the error of what only the session's machine has.
-    pub(super) async fn only_there(&self, caller: &Identity, session: SessionId) -> ApiError {
-        let row = self.read(caller, TeamFilter::default(), move |reader| reader.session_row(&session)).await;
-        match row {
-            Ok(Some(row)) => {
-                let machine = row.machine.as_deref().unwrap_or("its machine");
-                ApiError::new(StatusCode::NOT_FOUND, format!("on {machine} only"))
-            }
-            Ok(None) => ApiError::not_found("session"),
-            Err(error) => error,
-        }
-    }
+/// Returns the error of what only a session's machine has.
+fn only_there(row: Option<SessionRow>) -> ApiError {
+    let Some(row) = row else { return ApiError::not_found("session") };
+    let machine = row.machine.as_deref().unwrap_or("its machine");
+    ApiError::new(StatusCode::NOT_FOUND, format!("on {machine} only"))
 }
 
-async fn of_session(State(app): State<TeamApp>, caller: Caller, Path(session): Path<SessionId>) -> ApiError {
-    app.only_there(&caller.identity, session).await
+async fn of_session(
+    State(app): State<TeamApp>,
+    TeamScope { identity, filter }: TeamScope,
+    Path(session): Path<SessionId>,
+) -> Result<ApiError, ApiError> {
+    app.read(&identity, filter, move |reader| reader.session_row(&session)).await.map(only_there)
 }
 
 async fn stop(
     State(app): State<TeamApp>,
-    caller: Caller,
+    TeamScope { identity, filter }: TeamScope,
     Path(agent): Path<AgentId>,
 ) -> Result<ApiError, ApiError> {
-    let found =
-        app.read(&caller.identity, TeamFilter::default(), move |reader| reader.agents_with_prefix(&agent, 1));
-    match found.await?.into_iter().next() {
-        Some((session, _)) => Ok(app.only_there(&caller.identity, session).await),
-        None => Err(ApiError::not_found("agent")),
-    }
+    let found = app.read(&identity, filter, move |reader| {
+        let session = reader.agents_with_prefix(&agent, 1)?.into_iter().next();
+        session.map(|(session, _)| reader.session_row(&session)).transpose()
+    });
+    found.await?.map(only_there).ok_or(ApiError::not_found("agent"))
 }
