@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::step::root;
 
 /// Forms of `export` that print to stdout.
-const FORMATS: [&str; 7] = ["trace", "execution", "feed", "html", "csv", "perfetto", "otlp"];
+const FORMATS: [&str; 8] = ["trace", "execution", "feed", "html", "csv", "perfetto", "otlp", "atif"];
 
 /// Fields of JSON that say when or in which order something was stored, which differs from run to run.
 const STORE_FIELDS: [&str; 3] = ["kept_at_ms", "rev", "seq"];
@@ -149,13 +149,12 @@ fn store_commands() -> Result<Vec<Vec<String>>> {
 
 /// Returns the directories below `fixtures` that hold a recording, ordered by path.
 fn recordings() -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for kind in entries(Path::new("fixtures"))?.into_iter().filter(|path| root().join(path).is_dir()) {
-        for version in entries(&kind)? {
-            found.extend(entries(&version)?.into_iter().filter(|path| root().join(path).is_dir()));
-        }
+    let mut folders = vec![PathBuf::from("fixtures")];
+    for _level in ["harness", "version", "recording"] {
+        let below = folders.iter().map(|folder| entries(folder)).collect::<Result<Vec<_>>>()?;
+        folders = below.into_iter().flatten().filter(|path| root().join(path).is_dir()).collect();
     }
-    Ok(found)
+    Ok(folders)
 }
 
 /// Returns the sets of paths of a recording; each set is one command's targets.

@@ -18,7 +18,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("decode", &[]),
     ("track", &[]),
-    ("store", &[]),
+    // The questions about sessions: one signature each for all who answer.
+    ("query", &[]),
+    // `query`: the query of the session list.
+    ("store", &["query"]),
     // `harness`: how names of models are shortened.
     ("render", &["harness"]),
     ("export", &[]),
@@ -28,7 +31,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // `harness`: where transcripts are, and the meaning of their paths. `decode`: the name of a dialect.
     ("collect", &["decode", "harness"]),
     // Embedded by other programs: it queries a hub over its socket and never links it.
-    ("client", &[]),
+    ("client", &["query"]),
     // A watchdog for any process group; depends on nothing.
     ("guard", &[]),
     // `harness`: recognizes the dialect of a source if the caller does not name it.
@@ -36,18 +39,18 @@ const EDGES: &[(&str, &[&str])] = &[
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
     // `harness`: which files are transcripts, and the answers to hooks.
-    ("hub", &["session", "store", "collect", "harness"]),
+    ("hub", &["session", "query", "store", "collect", "harness"]),
     // The embedded files of the page; it knows neither HTTP nor exports.
     ("page", &[]),
     // The hub stores rows. `page`: the files that it serves. `render`, `export`: timelines and exports for the page,
     // made by the same pure functions as for the other user interfaces. `client`: the type of the events that programs
     // publish, which describes the route that takes them.
-    ("server", &["client", "hub", "page", "render", "export"]),
+    ("server", &["client", "hub", "page", "query", "render", "export"]),
     // `render`: sanitizes messages. The others: errors of theirs have hints.
     ("program", &["collect", "export", "render", "store"]),
-    // `server`: the page, parameters and answers that are the same as a hub's, and errors. `store`: the queries that
-    // every store answers. `hub`: the clock, and the display of hits. `program`, `render`: arguments and messages.
-    ("team", &["export", "hub", "program", "render", "server", "store"]),
+    // `server`: the page, the routes of questions, and errors. `query`: the questions. `store`: the queries that every
+    // store answers. `hub`: the clock, and the display of hits. `program`, `render`: arguments and messages.
+    ("team", &["export", "hub", "program", "query", "render", "server", "store"]),
     // A run connects a child to a private hub: it is the hub's driver, opens its listener, forwards to the machine's
     // hub, and writes traces. User interfaces do not depend on it. `guard`: a command ends with the run that is killed.
     // `harness`: the dialect of the child's output, and the notes of its processes. `collect`: transcripts written in

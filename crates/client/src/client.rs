@@ -4,9 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::de::DeserializeOwned;
 use subscope_model::{
-    AgentId, Health, Hits, IdMatches, OneAgent, Ordered, SearchQuery, SessionId, SessionPage, Stats,
-    StatsQuery, Status, Tree, Zone,
+    AgentId, Health, Hits, IdMatches, Millis, OneAgent, Ordered, SESSIONS_SCHEMA, SearchQuery, SessionId,
+    SessionPage, Stats, StatsQuery, Status, Tree, Zone,
 };
+use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 
 use crate::{
     connection::{Address, Connection, RESPONSE_TIMEOUT},
@@ -17,18 +18,8 @@ use crate::{
 /// Health route.
 const HEALTH: &str = "/healthz";
 
-/// Filter and page of a session list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionQuery {
-    /// Page size; `None` for the hub's default.
-    pub limit: Option<usize>,
-    /// `next` of the previous page.
-    pub after: Option<String>,
-    /// Only live sessions.
-    pub only_live: bool,
-    /// Only sessions with all these words in title, directory, id or harness; all if empty.
-    pub words: String,
-}
+/// Largest page of sessions that a server returns.
+const MAX_PAGE: usize = 1_000;
 
 /// A client of the hub's HTTP API.
 #[derive(Debug)]
@@ -113,25 +104,6 @@ impl Client {
         self.get(HEALTH)
     }
 
-    /// Requests a page of sessions, newest first.
-    pub fn sessions(&mut self, query: &SessionQuery) -> Result<SessionPage, ClientError> {
-        let limit = query.limit.map(|limit| limit.to_string());
-        self.get(&with_query(
-            "/api/v1/sessions",
-            &[
-                ("limit", limit.as_deref()),
-                ("after", query.after.as_deref()),
-                ("live", query.only_live.then_some("true")),
-                ("q", Some(&*query.words).filter(|words| !words.is_empty())),
-            ],
-        ))
-    }
-
-    /// Requests a session's tree; `None` for an unknown session.
-    pub fn tree(&mut self, session: &SessionId) -> Result<Option<Tree>, ClientError> {
-        none_if_missing(self.get(&format!("/api/v1/sessions/{}/tree", escape(session))))
-    }
-
     /// Requests a session's events, and drops them.
     ///
     /// # Errors
@@ -140,65 +112,6 @@ impl Client {
     pub fn has_events(&mut self, session: &SessionId) -> Result<(), ClientError> {
         let path = format!("/api/v1/sessions/{}/events", escape(session));
         self.get::<serde::de::IgnoredAny>(&path).map(|_| ())
-    }
-
-    /// Requests an agent by id, in one session or in any; `None` if there is none.
-    pub fn agent(
-        &mut self,
-        session: Option<&SessionId>,
-        agent: &AgentId,
-    ) -> Result<Option<OneAgent>, ClientError> {
-        let path = format!("/api/v1/agents/{}", escape(agent));
-        none_if_missing(self.get(&with_query(&path, &[("session", session.map(SessionId::as_str))])))
-    }
-
-    /// Requests ids with a prefix: at most `limit` sessions and as many subagents.
-    pub fn names(&mut self, prefix: &str, limit: usize) -> Result<IdMatches, ClientError> {
-        let limit = limit.to_string();
-        self.get(&with_query("/api/v1/names", &[("prefix", Some(prefix)), ("limit", Some(&limit))]))
-    }
-
-    /// Searches for the newest passages that match. `None` if the hub has no full-text index.
-    pub fn search(&mut self, query: &SearchQuery) -> Result<Option<Hits>, ClientError> {
-        let quote = |term: &String| {
-            let term = term.replace('"', " ");
-            if term.trim().contains(char::is_whitespace) { format!("\"{term}\"") } else { term }
-        };
-        let words = query.terms.iter().map(quote).collect::<Vec<_>>().join(" ");
-        let limit = query.limit.to_string();
-        let (since, until) = (query.since.map(|at| at.to_string()), query.until.map(|at| at.to_string()));
-        let parts = [
-            ("q", Some(&*words)),
-            ("session", query.session.as_deref()),
-            ("kind", query.kind.as_deref()),
-            ("tool", query.tool.as_deref()),
-            ("project", query.project.as_deref()),
-            ("since", since.as_deref()),
-            ("until", until.as_deref()),
-            ("failed", query.only_failed.then_some("true")),
-            ("limit", Some(&*limit)),
-        ];
-        none_if_missing(self.get(&with_query("/api/v1/search", &parts)))
-    }
-
-    /// Requests statistics.
-    pub fn stats(&mut self, query: &StatsQuery) -> Result<Stats, ClientError> {
-        let StatsQuery { since, until, project, harness, time_zone } = query;
-        let (since, until) = (since.map(|at| at.to_string()), until.map(|at| at.to_string()));
-        let zone = time_zone.as_ref().filter(|zone| zone.is_named());
-        let parts = [
-            ("since", since.as_deref()),
-            ("until", until.as_deref()),
-            ("project", project.as_deref()),
-            ("harness", harness.as_deref()),
-            ("time_zone", zone.map(Zone::name)),
-        ];
-        self.get(&with_query("/api/v1/stats", &parts))
-    }
-
-    /// Requests counts of live agents, of all sessions or of one; zero for an unknown session.
-    pub fn status(&mut self, session: Option<&SessionId>) -> Result<Status, ClientError> {
-        self.get(&with_query("/api/v1/status", &[("session", session.map(SessionId::as_str))]))
     }
 
     /// Orders a live subagent to stop; session and agent may be id prefixes. Returns once the order is stored.
@@ -320,6 +233,91 @@ impl Client {
             return Err(refused_error(head.status, &answer));
         }
         Ok((connection, head.body))
+    }
+}
+
+/// Answers of a hub or a team's server.
+impl Queries for Client {
+    /// Requests pages until there are as many sessions as wanted. A server itself hides what [`ListQuery::hides_own`]
+    /// does, by the words, and knows no [`ListQuery::kept_since`].
+    fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
+        let mut after = query.after.as_ref().map(|(at, id)| format!("{at}~{id}"));
+        let mut all = SessionPage { schema: SESSIONS_SCHEMA.into(), ..SessionPage::default() };
+        loop {
+            let limit = query.limit.saturating_sub(all.sessions.len()).min(MAX_PAGE).to_string();
+            let page: SessionPage = self.get(&with_query(
+                "/api/v1/sessions",
+                &[
+                    ("limit", Some(&*limit)),
+                    ("after", after.as_deref()),
+                    ("live", query.only_live.then_some("true")),
+                    ("q", Some(&*query.words).filter(|words| !words.is_empty())),
+                ],
+            ))?;
+            all.sessions.extend(page.sessions);
+            all.next = page.next;
+            if all.next.is_none() || all.sessions.len() >= query.limit {
+                // At least one session is returned, even for a limit of 0.
+                all.sessions.truncate(query.limit);
+                return Ok(all);
+            }
+            after = all.next.as_deref().map(str::to_owned);
+        }
+    }
+
+    fn tree(&mut self, session: &SessionId) -> QueryResult<Option<Tree>> {
+        Ok(none_if_missing(self.get(&format!("/api/v1/sessions/{}/tree", escape(session))))?)
+    }
+
+    fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
+        let limit = limit.to_string();
+        Ok(self.get(&with_query("/api/v1/names", &[("prefix", Some(prefix)), ("limit", Some(&limit))]))?)
+    }
+
+    fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {
+        let StatsQuery { since, until, project, harness, time_zone } = query;
+        let (since, until) = (since.map(|at| at.to_string()), until.map(|at| at.to_string()));
+        let zone = time_zone.as_ref().filter(|zone| zone.is_named());
+        let parts = [
+            ("since", since.as_deref()),
+            ("until", until.as_deref()),
+            ("project", project.as_deref()),
+            ("harness", harness.as_deref()),
+            ("time_zone", zone.map(Zone::name)),
+        ];
+        Ok(self.get(&with_query("/api/v1/stats", &parts))?)
+    }
+
+    fn search(&mut self, query: &SearchQuery) -> QueryResult<Hits> {
+        let quote = |term: &String| {
+            let term = term.replace('"', " ");
+            if term.trim().contains(char::is_whitespace) { format!("\"{term}\"") } else { term }
+        };
+        let words = query.terms.iter().map(quote).collect::<Vec<_>>().join(" ");
+        let limit = query.limit.to_string();
+        let (since, until) = (query.since.map(|at| at.to_string()), query.until.map(|at| at.to_string()));
+        let parts = [
+            ("q", Some(&*words)),
+            ("session", query.session.as_deref()),
+            ("kind", query.kind.as_deref()),
+            ("tool", query.tool.as_deref()),
+            ("project", query.project.as_deref()),
+            ("since", since.as_deref()),
+            ("until", until.as_deref()),
+            ("failed", query.only_failed.then_some("true")),
+            ("limit", Some(&*limit)),
+        ];
+        none_if_missing(self.get(&with_query("/api/v1/search", &parts)))?.ok_or(QueryError::NoFullText)
+    }
+
+    fn agent(&mut self, session: Option<&SessionId>, agent: &AgentId) -> QueryResult<Option<OneAgent>> {
+        let path = format!("/api/v1/agents/{}", escape(agent));
+        let path = with_query(&path, &[("session", session.map(SessionId::as_str))]);
+        Ok(none_if_missing(self.get(&path))?)
+    }
+
+    fn status(&mut self, session: Option<&SessionId>, _: Millis) -> QueryResult<Status> {
+        Ok(self.get(&with_query("/api/v1/status", &[("session", session.map(SessionId::as_str))]))?)
     }
 }
 

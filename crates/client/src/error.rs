@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use subscope_query::QueryError;
+
 use crate::{connection::Address, http::is_timeout};
 
 /// Error of a request to a hub.
@@ -60,5 +62,11 @@ impl ClientError {
     /// Whether the connection broke other than by a timeout.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Broken(_)) && !self.is_timeout()
+    }
+}
+
+impl From<ClientError> for QueryError {
+    fn from(error: ClientError) -> Self {
+        Self::failed(error)
     }
 }

@@ -1,6 +1,6 @@
 //! Client library of the hub: queries and live feed, over its Unix socket or loopback TCP.
 //!
-//! [`Client`] sends one request at a time over a keep-alive connection. [`LiveFeed`] is a [`subscope_model::Feed`] that
+//! [`Client`] sends one request at a time over a keep-alive connection; its questions are those of [`Queries`]. [`LiveFeed`] is a [`subscope_model::Feed`] that
 //! survives a restart of the hub: it reconnects and resumes after the last position read. [`Fit`] checks version
 //! compatibility.
 //!
@@ -36,7 +36,7 @@ mod remote;
 mod sse;
 mod trust;
 
-pub use client::{Client, IngestAnswer, SessionQuery};
+pub use client::{Client, IngestAnswer};
 pub use connection::{Address, connect_socket};
 pub use error::ClientError;
 pub use fit::Fit;
@@ -45,4 +45,5 @@ pub use live_feed::{ConnectFn, LiveFeed};
 pub use polled_feed::PolledFeed;
 #[cfg(feature = "push")]
 pub use remote::Remote;
+pub use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 pub use trust::{check_owner, check_private_folder};

@@ -7,6 +7,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use subscope_model::{EventKind, Feed, FeedItem, SessionId, Tree, Update};
+use subscope_query::Queries;
 
 use crate::{
     client::Client,

@@ -23,8 +23,9 @@ use std::{
 };
 
 use common::{Running, folder};
-use subscope_client::publish::{
-    ADDRESS_VARIABLE, Cause, Event, EventKind, PublishError, Published, Publisher,
+use subscope_client::{
+    Queries as _,
+    publish::{ADDRESS_VARIABLE, Cause, Event, EventKind, PublishError, Published, Publisher},
 };
 use subscope_model::{AgentId, SessionId};
 use subscope_server::Timeouts;

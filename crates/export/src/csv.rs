@@ -60,7 +60,7 @@ const COLUMNS: [(&str, Cell); 28] = [
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
-pub fn write_csv(tree: &Tree, mask: Mask, w: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_csv(tree: &Tree, mask: Mask, w: &mut dyn Write) -> io::Result<()> {
     let mut w = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(w);
     w.write_record(COLUMNS.map(|(name, _)| name))?;
     for agent in &tree.agents {

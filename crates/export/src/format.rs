@@ -58,6 +58,21 @@ pub struct FormatNeeds {
     pub events: NeededEvents,
     /// The facts.
     pub facts: NeededFacts,
+    /// Whether it has runs and responses, derived from the facts.
+    pub detail: bool,
+}
+
+/// What the bytes of a format are, which says who masks and escapes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormatEncoding {
+    /// JSON that is masked as a whole.
+    Json,
+    /// JSON whose writer masks it: what is a secret depends on the place of a text.
+    SelfMaskedJson,
+    /// Another text, which its writer masks and escapes.
+    Text,
+    /// Bytes that no terminal shows, which their writer masks.
+    Binary,
 }
 
 /// An unknown word for a format.
@@ -126,7 +141,17 @@ impl Format {
             Self::Perfetto => (NeededEvents::Waits, NeededFacts::Rows),
             Self::Csv => (NeededEvents::Nothing, NeededFacts::Rows),
         };
-        FormatNeeds { events, facts }
+        FormatNeeds { events, facts, detail: matches!(self, Self::Html | Self::Atif | Self::Otlp) }
+    }
+
+    /// Returns what its bytes are.
+    pub const fn encoding(self) -> FormatEncoding {
+        match self {
+            Self::Trace | Self::Execution | Self::Checkpoint | Self::Feed => FormatEncoding::Json,
+            Self::Otlp | Self::Atif => FormatEncoding::SelfMaskedJson,
+            Self::Html | Self::Csv => FormatEncoding::Text,
+            Self::Perfetto => FormatEncoding::Binary,
+        }
     }
 
     /// Returns the ending of file names.

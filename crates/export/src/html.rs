@@ -13,16 +13,16 @@ use crate::redact::{Mask, Redacted};
 /// Data embedded in an exported page.
 #[derive(Clone, Copy, Serialize)]
 #[serde(bound = "T: Serialize, E: Iterator<Item = Event> + Clone")]
-pub struct Saved<'s, T, E> {
+pub(crate) struct Saved<'s, T, E> {
     /// Rows of the session.
-    pub tree: &'s Tree,
+    pub(crate) tree: &'s Tree,
     /// Timeline; `None` if nothing has a time.
-    pub timeline: Option<T>,
+    pub(crate) timeline: Option<T>,
     /// What agents spent over time; `None` if only rows are known.
-    pub spending: Option<&'s Spending>,
+    pub(crate) spending: Option<&'s Spending>,
     /// All events in order of time, each made when it is written.
     #[serde(serialize_with = "serialize_events")]
-    pub events: E,
+    pub(crate) events: E,
 }
 
 fn serialize_events<S: Serializer>(
@@ -39,7 +39,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
-pub fn write_html<T: Serialize, E: Iterator<Item = Event> + Clone>(
+pub(crate) fn write_html<T: Serialize, E: Iterator<Item = Event> + Clone>(
     page: (&str, &str),
     saved: &Saved<'_, T, E>,
     mask: Mask,

@@ -11,7 +11,6 @@ mod checkpoint;
 mod checkpoint_lines;
 mod compact;
 mod csv;
-mod download;
 mod execution;
 mod feed;
 mod format;
@@ -24,6 +23,7 @@ mod pool;
 mod redact;
 #[cfg(test)]
 mod sample;
+mod session_export;
 mod snapshot;
 mod spans;
 mod trace;
@@ -31,20 +31,17 @@ mod trace;
 pub use atif::{AtifError, AtifSource, atif_lines, atif_version, write_atif};
 pub use checkpoint::{CHECKPOINT_FILE, ImportError, SaveError, read_checkpoint, write_checkpoint};
 pub use checkpoint_lines::checkpoint_lines;
-pub use csv::{csv_table, write_csv};
-pub use download::{DownloadSource, write_download};
+pub use csv::csv_table;
 pub use execution::{execution, write_execution};
 pub use feed::{Shape, write_feed};
-pub use format::{Format, FormatNeeds, NeededEvents, NeededFacts, UnknownFormat};
-pub use html::{Saved, write_html};
+pub use format::{Format, FormatEncoding, FormatNeeds, NeededEvents, NeededFacts, UnknownFormat};
 pub use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as OtlpRequest;
 pub use otlp::{
     Contents, MAX_LINE_BYTES, MAX_REQUEST_BYTES, SpanId, SpanSource, SpanWriter, encode_otlp, halve_otlp,
     rejected_spans, span_ids,
 };
-pub use perfetto::write_perfetto;
-pub use pictures::without_pictures;
 pub use redact::{Mask, Redacted, redact};
+pub use session_export::{ExportPage, ExportSource, write_export};
 pub use snapshot::{SnapshotHead, snapshot, snapshot_line, tombstone};
 pub use trace::{trace, write_trace};
 

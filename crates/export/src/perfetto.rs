@@ -113,7 +113,7 @@ struct DebugAnnotation {
 ///
 /// # Errors
 /// Errors of the writer; earlier output is not undone.
-pub fn write_perfetto(
+pub(crate) fn write_perfetto(
     tree: &Tree,
     events: impl IntoIterator<Item = Event>,
     mask: Mask,

@@ -10,7 +10,7 @@ use crate::compact::string_len;
 const MIN_BYTES: usize = 4 << 10;
 
 /// Replaces each long base64 string of valid JSON, alone or in a `data:` URL, by a note of its length.
-pub fn without_pictures(json: &str) -> Cow<'_, str> {
+pub(crate) fn without_pictures(json: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
     while let Some(found) = memchr(b'"', json.as_bytes().get(at..).unwrap_or_default()) {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use subscope_collect::{CollectError, Expanded, Found, expand, read::SpanReader, work_tree};
-use subscope_model::{Payload, Problem, SourceId, replace_lone_surrogates};
+use subscope_model::{Payload, Problem, SessionId, SourceId, replace_lone_surrogates};
 use subscope_session::{Dialect, EventScope, FactDetail, RouterOptions, SessionRouter, SourceSpec};
 use subscope_store::ReceivedInput;
 
@@ -104,6 +104,11 @@ impl BatchRead {
             paths: Vec::new(),
             bodies: BTreeMap::new(),
         }
+    }
+
+    /// Whether anything was read of a session.
+    pub fn has_session(&self, session: &SessionId) -> bool {
+        self.router.sessions().any(|known| known == session)
     }
 
     /// The files that were read, where their bytes are.

@@ -6,11 +6,9 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
-use subscope_model::{
-    Agent, AgentId, Event, Hits, IdMatches, SearchQuery, Session, SessionId, SessionRow, Stats, StatsQuery,
-    Tree, Zone,
-};
-use subscope_store::{Commit, ListQuery};
+use subscope_model::{AgentId, Event, SessionId, Zone};
+use subscope_query::Queries;
+use subscope_store::Commit;
 
 use crate::{
     command::{
@@ -18,7 +16,7 @@ use crate::{
     },
     event_routing::{ConnectionId, EventRouter, PostedError, RoutedEvent},
     read_pool::Question,
-    read_view::ReadView,
+    read_view::{HubAnswers, ReadView},
     stop::{StopError, StopReceipt},
     subscription::{Subscriber, UpdateQueue},
 };
@@ -74,8 +72,19 @@ impl HubHandle {
         Self { commands, router, questions, zone }
     }
 
-    /// Sends a question, which may be about one session. Its reply includes everything that was acknowledged before.
-    fn ask<T: 'static>(
+    /// Asks a question, which may be about one session. The reply includes everything that was acknowledged before, and
+    /// counts by days of the hub's zone where the question names none.
+    pub fn ask<T: 'static>(
+        &self,
+        session: Option<SessionId>,
+        reply: ReplyCallback<T>,
+        question: impl FnOnce(&mut dyn Queries) -> T + Send + 'static,
+    ) -> Result<(), AskError> {
+        let zone = self.zone.clone();
+        self.ask_view(session, reply, move |view| question(&mut HubAnswers { view, zone: &zone }))
+    }
+
+    fn ask_view<T: 'static>(
         &self,
         session: Option<SessionId>,
         reply: ReplyCallback<T>,
@@ -163,37 +172,6 @@ impl HubHandle {
         let _ = self.commands.send(Command::SetIndexing(is_reading));
     }
 
-    /// Queries sessions, newest first.
-    pub fn sessions(&self, query: ListQuery, reply: ReplyCallback<Vec<SessionRow>>) -> Result<(), AskError> {
-        self.ask(None, reply, move |view| view.list(&query))
-    }
-
-    /// Queries statistics, by days of the hub's zone if the query names none; `None` if the store fails.
-    pub fn stats(&self, mut query: StatsQuery, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
-        query.time_zone.get_or_insert_with(|| self.zone.clone());
-        self.ask(None, reply, move |view| view.stats(&query))
-    }
-
-    /// Queries the newest passages that match; `None` without a full-text index.
-    pub fn search(&self, query: SearchQuery, reply: ReplyCallback<Option<Hits>>) -> Result<(), AskError> {
-        self.ask(None, reply, move |view| view.search(&query))
-    }
-
-    /// Queries a session's tree as last published.
-    pub fn tree(&self, session: SessionId, reply: ReplyCallback<Option<Tree>>) -> Result<(), AskError> {
-        self.ask(Some(session.clone()), reply, move |view| view.tree(&session))
-    }
-
-    /// Queries an agent by its id, in one session or in all.
-    pub fn agents(
-        &self,
-        session: Option<SessionId>,
-        agent: AgentId,
-        reply: ReplyCallback<Vec<(Session, Agent)>>,
-    ) -> Result<(), AskError> {
-        self.ask(session.clone(), reply, move |view| view.agents(session.as_ref(), &agent))
-    }
-
     /// Orders a running subagent to stop. `session` and `agent` may be id prefixes. The reply comes after the order is
     /// saved; the agent gets it as the answer to the next hook of one of its own calls.
     pub fn stop(
@@ -205,16 +183,6 @@ impl HubHandle {
         self.send(Command::StopAgent(session, agent, reply))
     }
 
-    /// Queries session and subagent ids by prefix, at most `limit` of each.
-    pub fn names(
-        &self,
-        prefix: String,
-        limit: usize,
-        reply: ReplyCallback<IdMatches>,
-    ) -> Result<(), AskError> {
-        self.ask(None, reply, move |view| view.names(&prefix, limit))
-    }
-
     /// Queries at most `limit` events after a sequence number of the change log, of one session or of all. `None` if
     /// the change log does not reach back there.
     pub fn events_after(
@@ -224,7 +192,7 @@ impl HubHandle {
         limit: usize,
         reply: ReplyCallback<Option<Vec<Event>>>,
     ) -> Result<(), AskError> {
-        self.ask(None, reply, move |view| view.events_after(seq, session.as_ref(), limit))
+        self.ask_view(None, reply, move |view| view.events_after(seq, session.as_ref(), limit))
     }
 
     /// Queries the hub's own counters.

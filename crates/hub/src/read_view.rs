@@ -9,10 +9,11 @@ use std::{
 };
 
 use subscope_model::{
-    Agent, AgentId, AgentName, Event, HITS_SCHEMA, Hits, IdMatches, Millis, NAMES_SCHEMA, Problem,
-    SearchQuery, Session, SessionId, SessionRow, SessionStatus, Stats, StatsQuery, Tree,
+    AgentId, Event, HITS_SCHEMA, Hits, IdMatches, Millis, Problem, SearchQuery, SessionId, SessionPage,
+    SessionRow, SessionStatus, Stats, StatsQuery, Tree, Zone,
 };
-use subscope_store::{Access, History, ListQuery, OpenError, StoreError, TextIndex};
+use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
+use subscope_store::{Access, History, OpenError, StoreError, TextIndex};
 
 use crate::{event_loop::FullTextLocation, search::search};
 
@@ -177,38 +178,10 @@ impl ReadView<'_> {
         all
     }
 
-    /// Returns the ids with a prefix, at most `limit` of each kind.
-    pub(crate) fn names(&self, prefix: &str, limit: usize) -> IdMatches {
-        let agents = self.agents_with_prefix(prefix, limit).into_iter();
-        IdMatches {
-            schema: NAMES_SCHEMA.into(),
-            sessions: self.sessions_with_prefix(prefix, limit),
-            agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
-        }
-    }
-
     /// Returns the sessions that have an agent of an id.
     pub(crate) fn sessions_of_agent(&self, agent: &AgentId) -> Vec<SessionId> {
         let candidates = self.agents_with_prefix(agent.as_str(), MAX_AGENTS_PER_ID);
         candidates.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
-    }
-
-    /// Returns the agents of an id, in one session or in all.
-    pub(crate) fn agents(&self, session: Option<&SessionId>, agent: &AgentId) -> Vec<(Session, Agent)> {
-        let sessions = match session {
-            Some(session) => vec![session.clone()],
-            // Every session has a root agent: a few of them show that a session has to be named.
-            None if agent.is_root() => {
-                let query = ListQuery::first(MAX_AGENTS_PER_ID);
-                self.list(&query).into_iter().map(|row| row.id).collect()
-            }
-            None => self.sessions_of_agent(agent),
-        };
-        let found = sessions.iter().filter_map(|session| {
-            let Tree { session, agents, .. } = self.tree(session)?;
-            agents.into_iter().find(|row| row.id == *agent).map(|row| (session, row))
-        });
-        found.collect()
     }
 
     /// Returns at most `limit` events after a number that were logged before the question; `None` if the change log does
@@ -228,26 +201,48 @@ impl ReadView<'_> {
         events.retain(|event| event.seq <= self.overlay.seq);
         Some(events)
     }
+}
 
-    /// Returns statistics; `None` if the store fails.
-    pub(crate) fn stats(&self, query: &StatsQuery) -> Option<Stats> {
-        let unsaved: Vec<&Tree> = self.unsaved().collect();
-        self.read("the figures", |store| store.stats_with(query, &unsaved))
+/// Answers of a hub. Failed reads are recorded; the answer lacks what could not be read.
+pub(crate) struct HubAnswers<'a> {
+    pub(crate) view: &'a ReadView<'a>,
+    /// Zone whose days are counted where a question names none.
+    pub(crate) zone: &'a Zone,
+}
+
+impl Queries for HubAnswers<'_> {
+    fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
+        query.page(|query| Ok(self.view.list(query)))
     }
 
-    /// Searches the full-text index, if there is one. It is opened for each query: another process writes it and may
-    /// rebuild it.
-    pub(crate) fn search(&self, query: &SearchQuery) -> Option<Hits> {
-        let at = self.texts?;
+    fn tree(&mut self, session: &SessionId) -> QueryResult<Option<Tree>> {
+        Ok(self.view.tree(session))
+    }
+
+    fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
+        let sessions = self.view.sessions_with_prefix(prefix, limit);
+        Ok(IdMatches::of(sessions, self.view.agents_with_prefix(prefix, limit)))
+    }
+
+    fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {
+        let query =
+            StatsQuery { time_zone: query.time_zone.as_ref().or(Some(self.zone)).cloned(), ..query.clone() };
+        let unsaved: Vec<&Tree> = self.view.unsaved().collect();
+        let stats = self.view.read("the figures", |store| store.stats_with(&query, &unsaved));
+        stats.ok_or_else(|| QueryError::failed("the store cannot be read"))
+    }
+
+    /// The index is opened for each query: another process writes it and may rebuild it.
+    fn search(&mut self, query: &SearchQuery) -> QueryResult<Hits> {
+        let at = self.view.texts.ok_or(QueryError::NoFullText)?;
         let texts = match TextIndex::open(&at.folder, Access::Read) {
             Ok(texts) => texts,
             // It is being built: no hits yet.
-            Err(OpenError::Missing(_)) => {
-                return Some(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() });
-            }
-            Err(_) => return None,
+            Err(OpenError::Missing(_)) => return Ok(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() }),
+            Err(_) => return Err(QueryError::NoFullText),
         };
-        let unsaved: Vec<&Tree> = self.unsaved().collect();
-        self.read("the full text", |store| search(store, &unsaved, &texts, &at.archive, query))
+        let unsaved: Vec<&Tree> = self.view.unsaved().collect();
+        let search = |store: &dyn History| search(store, &unsaved, &texts, &at.archive, query);
+        self.view.read("the full text", search).ok_or(QueryError::NoFullText)
     }
 }

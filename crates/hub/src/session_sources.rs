@@ -78,6 +78,11 @@ impl SessionSources {
         Ok(Self { session: session.clone(), files, received, missing, skipped, is_cut, is_rewritten })
     }
 
+    /// Returns the session.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
     /// Whether the session can be read completely: every file that its rows were derived from is in its place or in the
     /// archive.
     pub fn is_whole(&self) -> bool {
@@ -91,17 +96,17 @@ impl SessionSources {
     }
 
     /// Whether what there is to read may be less than what rows were derived from.
-    pub fn may_be_less(&self) -> bool {
+    pub(crate) fn may_be_less(&self) -> bool {
         self.has_less() || self.is_rewritten || !self.skipped.is_empty()
     }
 
     /// Whether files that rows were derived from are gone.
-    pub fn has_less(&self) -> bool {
+    pub(crate) fn has_less(&self) -> bool {
         !self.is_whole() || self.has_no_files()
     }
 
     /// Whether there is nothing to read.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.files.is_empty() && self.received.is_empty()
     }
 
@@ -121,7 +126,7 @@ impl SessionSources {
     }
 
     /// Takes the files, as the expansion of a TARGET.
-    pub fn take_files(&mut self) -> Expanded {
+    pub(crate) fn take_files(&mut self) -> Expanded {
         let files = std::mem::take(&mut self.files);
         let group = Group { session: Some(self.session.to_string()), files };
         Expanded { groups: vec![group], skipped: std::mem::take(&mut self.skipped) }
@@ -131,7 +136,11 @@ impl SessionSources {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn join_to(&self, batch: &mut BatchRead, store: Option<&SqliteStore>) -> Result<(), StoreError> {
+    pub(crate) fn join_to(
+        &self,
+        batch: &mut BatchRead,
+        store: Option<&SqliteStore>,
+    ) -> Result<(), StoreError> {
         batch.receive(&self.received);
         if let Some(store) = store {
             batch.router.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
@@ -160,19 +169,6 @@ impl SessionSources {
         self.join_to(&mut batch, store)?;
         Ok(batch)
     }
-}
-
-/// Whether stored rows stand in for those of a session whose sources may be less than they were: they have more, or know its
-/// agents for longer.
-pub fn stand_in_for(stored: &Tree, read: &Tree) -> bool {
-    has_more_than(stored, read) || known_ms(stored) > known_ms(read)
-}
-
-/// How long the agents of a session are known in all: each from its beginning to the session's last event.
-fn known_ms(tree: &Tree) -> i64 {
-    let last = tree.session.ended_at_ms;
-    let known = |row: &Agent| Some(last?.saturating_sub(row.started_at_ms?).max(0));
-    tree.agents.iter().filter_map(known).fold(0, i64::saturating_add)
 }
 
 /// Whether stored rows have more than the re-read session: a file was deleted that no index had archived. Facts only grow,

@@ -37,7 +37,10 @@ fn hand_over(handle: &HubHandle, dialect: Dialect, key: &str, body: &str) -> Vec
 }
 
 fn tree(handle: &HubHandle, session: &str) -> Tree {
-    answer(|reply| handle.tree(SessionId::from(session), reply)).unwrap()
+    let session = SessionId::from(session);
+    answer(|reply| handle.ask(Some(session.clone()), reply, move |queries| queries.tree(&session)))
+        .unwrap()
+        .unwrap()
 }
 
 fn calls(tree: &Tree) -> Vec<String> {

@@ -299,12 +299,14 @@ fn live(place: &Place, order: &[String], keeper: impl Store + 'static, truth: Su
     let handle = hub.handle();
     let shown = || {
         let (sender, answer) = sync_channel(1);
-        handle.sessions(all(), Box::new(move |rows| drop(sender.try_send(rows)))).unwrap();
-        let rows = answer.recv_timeout(LIMIT).unwrap();
+        let reply = Box::new(move |page| drop(sender.try_send(page)));
+        handle.ask(None, reply, |queries| queries.sessions(&all())).unwrap();
+        let rows = answer.recv_timeout(LIMIT).unwrap().unwrap().sessions;
         let tree = |session: SessionId| {
             let (sender, answer) = sync_channel(1);
-            handle.tree(session, Box::new(move |tree| drop(sender.try_send(tree)))).unwrap();
-            answer.recv_timeout(LIMIT).unwrap().unwrap()
+            let reply = Box::new(move |tree| drop(sender.try_send(tree)));
+            handle.ask(Some(session.clone()), reply, move |queries| queries.tree(&session)).unwrap();
+            answer.recv_timeout(LIMIT).unwrap().unwrap().unwrap()
         };
         rows.into_iter().map(|row| tree(row.id)).collect::<Vec<Tree>>()
     };

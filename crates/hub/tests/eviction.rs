@@ -155,8 +155,9 @@ fn figures(hub: &HubHandle) -> Figures {
 
 fn tree(hub: &HubHandle, session: &SessionId) -> Tree {
     let (sender, answer) = sync_channel(1);
-    hub.tree(session.clone(), Box::new(move |tree| sender.send(tree).unwrap())).unwrap();
-    answer.recv_timeout(LIMIT).unwrap().unwrap()
+    let (id, reply) = (session.clone(), Box::new(move |tree| sender.send(tree).unwrap()));
+    hub.ask(Some(session.clone()), reply, move |queries| queries.tree(&id)).unwrap();
+    answer.recv_timeout(LIMIT).unwrap().unwrap().unwrap()
 }
 
 /// Waits until the hub has this many sessions in memory.

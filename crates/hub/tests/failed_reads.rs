@@ -44,7 +44,7 @@ fn open(folder: &Path) -> SqliteStore {
 }
 
 fn tree(handle: &HubHandle) -> Option<Tree> {
-    answer(|reply| handle.tree(SessionId::from("s"), reply))
+    answer(|reply| handle.ask(Some("s".into()), reply, |queries| queries.tree(&"s".into()))).unwrap()
 }
 
 fn figures(handle: &HubHandle) -> Figures {

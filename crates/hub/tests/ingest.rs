@@ -21,6 +21,7 @@ use subscope_hub::{
     IngestReceipt, ListQuery, MemoryStore, Nothing, PollResult, SessionQueries, Store, SubscriptionStart,
 };
 use subscope_model::{EventKind, Millis, SessionId, StatsQuery, Text, Tree, Update};
+use subscope_query::Queries;
 use subscope_session::SessionRouter;
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::recording;
@@ -62,7 +63,8 @@ fn ingest(handle: &HubHandle, told: Ingest) -> Result<IngestReceipt, IngestError
 }
 
 fn tree(handle: &HubHandle, session: &str) -> Option<Tree> {
-    answer(|reply| handle.tree(SessionId::from(session), reply))
+    let session = SessionId::from(session);
+    answer(|reply| handle.ask(Some(session.clone()), reply, move |queries| queries.tree(&session))).unwrap()
 }
 
 fn figures(handle: &HubHandle) -> Figures {
@@ -253,7 +255,8 @@ fn replaced_file_keeps_what_was_handed_over() {
         }
     };
     let named = || {
-        let listed = answer(|reply| handle.sessions(ListQuery::first(10), reply));
+        let list = |queries: &mut dyn Queries| queries.sessions(&ListQuery::first(10));
+        let listed = answer(|reply| handle.ask(None, reply, list)).unwrap().sessions;
         listed.into_iter().map(|it| it.id).find(|id| id.as_str() != "s")
     };
     wait_for(&|| named().is_some_and(|session| calls(&session) > 0));
@@ -327,7 +330,8 @@ fn acknowledged_and_not_yet_concluded_is_concluded_by_the_next_hub_once() {
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
     ingest(&handle, hook("other", "o1", "PreToolUse")).unwrap();
     // Statistics are computed from saved rows: the query saves them.
-    assert_eq!(answer(|reply| handle.stats(StatsQuery::default(), reply)).unwrap().total.tool_calls, 2);
+    let stats = |queries: &mut dyn Queries| queries.stats(&StatsQuery::default());
+    assert_eq!(answer(|reply| handle.ask(None, reply, stats)).unwrap().total.tool_calls, 2);
     let mut told = HashSet::new();
     for number in 2..30 {
         ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();

@@ -19,7 +19,8 @@ use subscope_hub::{
     AskError, Asks, Hub, HubHandle, HubOptions, Ingest, IngestReceipt, ListQuery, MemoryStore, Nothing,
     ReplyCallback, Store,
 };
-use subscope_model::{AgentId, SearchQuery, StatsQuery};
+use subscope_model::{AgentId, SearchQuery, SessionPage, Stats, StatsQuery};
+use subscope_query::{Queries, QueryError, QueryResult};
 use subscope_store::{Access, SqliteStore};
 
 use failing::Failing;
@@ -31,6 +32,14 @@ fn ask<T: Send + 'static>(ask: impl FnOnce(ReplyCallback<T>) -> Result<(), AskEr
     let (sender, answer) = sync_channel(1);
     ask(Box::new(move |value| sender.send(value).unwrap())).unwrap();
     answer
+}
+
+fn all_stats(queries: &mut dyn Queries) -> QueryResult<Stats> {
+    queries.stats(&StatsQuery::default())
+}
+
+fn first_sessions(queries: &mut dyn Queries) -> QueryResult<SessionPage> {
+    queries.sessions(&ListQuery::first(10))
 }
 
 fn post(hub: &HubHandle, session: &str, call: &str) -> IngestReceipt {
@@ -70,13 +79,13 @@ fn question_that_hangs_delays_no_acknowledgement() {
     let held = held_readers.lock().unwrap();
     // More than there are threads, each of another kind.
     let query = SearchQuery { terms: vec!["x".to_owned()], limit: 1, ..SearchQuery::default() };
-    let search = ask(|reply| handle.search(query, reply));
-    let stats = ask(|reply| handle.stats(StatsQuery::default(), reply));
-    let names = ask(|reply| handle.names(String::new(), 10, reply));
-    let listed = ask(|reply| handle.sessions(ListQuery::first(10), reply));
+    let search = ask(|reply| handle.ask(None, reply, move |queries| queries.search(&query)));
+    let stats = ask(|reply| handle.ask(None, reply, all_stats));
+    let names = ask(|reply| handle.ask(None, reply, |queries| queries.names("", 10)));
+    let listed = ask(|reply| handle.ask(None, reply, first_sessions));
     let events = ask(|reply| handle.events_after(0, None, 10, reply));
-    let agents = ask(|reply| handle.agents(None, AgentId::from(AgentId::ROOT), reply));
-    let tree = ask(|reply| handle.tree("s".into(), reply));
+    let agent = ask(|reply| handle.ask(None, reply, |queries| queries.agent(None, &AgentId::ROOT.into())));
+    let tree = ask(|reply| handle.ask(Some("s".into()), reply, |queries| queries.tree(&"s".into())));
     let (queue, _updates) = sync_channel(100);
     let joined = ask(|reply| handle.subscribe(Box::new(queue), None, reply));
     for number in 1..20 {
@@ -84,13 +93,13 @@ fn question_that_hangs_delays_no_acknowledgement() {
     }
     assert!(listed.try_recv().is_err(), "the readers hang");
     drop(held);
-    assert_eq!(search.recv_timeout(LIMIT).unwrap(), None, "there is no full text");
+    assert!(matches!(search.recv_timeout(LIMIT).unwrap(), Err(QueryError::NoFullText)));
     assert_eq!(stats.recv_timeout(LIMIT).unwrap().unwrap().total.tool_calls, 1);
-    assert_eq!(names.recv_timeout(LIMIT).unwrap().sessions, ["s".into()]);
-    assert_eq!(listed.recv_timeout(LIMIT).unwrap()[0].tool_calls, 1);
+    assert_eq!(names.recv_timeout(LIMIT).unwrap().unwrap().sessions, ["s".into()]);
+    assert_eq!(listed.recv_timeout(LIMIT).unwrap().unwrap().sessions[0].tool_calls, 1);
     assert!(!events.recv_timeout(LIMIT).unwrap().unwrap().is_empty());
-    assert_eq!(agents.recv_timeout(LIMIT).unwrap().len(), 1);
-    assert_eq!(tree.recv_timeout(LIMIT).unwrap().unwrap().summary.tool_calls, 1);
+    assert_eq!(agent.recv_timeout(LIMIT).unwrap().unwrap().unwrap().session.id, "s".into());
+    assert_eq!(tree.recv_timeout(LIMIT).unwrap().unwrap().unwrap().summary.tool_calls, 1);
     assert_eq!(joined.recv_timeout(LIMIT).unwrap().snapshots[0].summary.tool_calls, 1);
 }
 
@@ -103,19 +112,20 @@ fn answers_have_what_was_acknowledged_before_the_question() {
         for number in 1..=50_u64 {
             let session = format!("s{}", number % 5);
             post(&handle, &session, &format!("t{number}"));
-            let stats = ask(|reply| handle.stats(StatsQuery::default(), reply));
-            let listed = ask(|reply| handle.sessions(ListQuery::first(10), reply));
+            let stats = ask(|reply| handle.ask(None, reply, all_stats));
+            let listed = ask(|reply| handle.ask(None, reply, first_sessions));
             let events = ask(|reply| handle.events_after(0, None, 1_000, reply));
-            let names = ask(|reply| handle.names(session.clone(), 1, reply));
+            let prefix = session.clone();
+            let names = ask(|reply| handle.ask(None, reply, move |queries| queries.names(&prefix, 1)));
             let stats = stats.recv_timeout(LIMIT).unwrap().unwrap();
             assert_eq!((stats.total.tool_calls, stats.total.sessions), (number, number.min(5)));
-            let rows = listed.recv_timeout(LIMIT).unwrap();
+            let rows = listed.recv_timeout(LIMIT).unwrap().unwrap().sessions;
             assert_eq!(rows.iter().map(|row| u64::from(row.tool_calls)).sum::<u64>(), number);
             assert!(rows.iter().all(|row| row.kept_at_ms.is_some()));
             let events = events.recv_timeout(LIMIT).unwrap().unwrap();
             let calls = events.iter().filter(|event| event.kind == subscope_model::EventKind::ToolPre);
             assert_eq!(calls.count() as u64, number);
-            assert_eq!(names.recv_timeout(LIMIT).unwrap().sessions, [session.as_str().into()]);
+            assert_eq!(names.recv_timeout(LIMIT).unwrap().unwrap().sessions, [session.as_str().into()]);
         }
     };
     check(&start(sqlite(folder.path())));

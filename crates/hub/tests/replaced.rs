@@ -130,8 +130,9 @@ fn said(tree: &Tree) -> (Option<Text>, u32, Vec<Agent>) {
 
 fn tree(hub: &HubHandle, session: &SessionId) -> Option<Tree> {
     let (sender, answer) = sync_channel(1);
-    hub.tree(session.clone(), Box::new(move |tree| sender.send(tree).unwrap())).unwrap();
-    answer.recv_timeout(LIMIT).unwrap()
+    let (id, reply) = (session.clone(), Box::new(move |tree| sender.send(tree).unwrap()));
+    hub.ask(Some(session.clone()), reply, move |queries| queries.tree(&id)).unwrap();
+    answer.recv_timeout(LIMIT).unwrap().unwrap()
 }
 
 fn cold(project: &Path) -> Tree {

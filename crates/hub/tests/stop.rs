@@ -72,7 +72,9 @@ fn order(hub: &HubHandle, session: Option<&str>, agent: &str) -> Result<StopRece
 }
 
 fn row(hub: &HubHandle, session: &str, agent: &str) -> Agent {
-    let tree = answer(|reply| hub.tree(SessionId::from(session), reply)).unwrap();
+    let session = SessionId::from(session);
+    let tree = answer(|reply| hub.ask(Some(session.clone()), reply, move |queries| queries.tree(&session)));
+    let tree = tree.unwrap().unwrap();
     tree.agents.into_iter().find(|row| row.id == AgentId::from(agent)).unwrap()
 }
 

@@ -143,6 +143,14 @@ pub struct IdMatches {
     pub agents: Vec<AgentName>,
 }
 
+impl IdMatches {
+    /// Returns the ids of sessions and of subagents.
+    pub fn of(sessions: Vec<SessionId>, agents: Vec<(SessionId, AgentId)>) -> Self {
+        let name = |(session_id, agent_id)| AgentName { session_id, agent_id };
+        Self { schema: NAMES_SCHEMA.into(), sessions, agents: agents.into_iter().map(name).collect() }
+    }
+}
+
 /// An agent's id with its session's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AgentName {

@@ -116,10 +116,12 @@ pub(crate) fn report_activities(hub: &HubHandle, noted: &[NotedActivity]) -> Vec
 
 /// Returns the newest sessions of a hub.
 fn known_sessions(hub: &HubHandle) -> Vec<SessionId> {
-    let (reply, rows) = sync_channel(1);
-    let asked = hub.sessions(ListQuery::first(MAX_SESSIONS), Box::new(move |rows| drop(reply.send(rows))));
-    let rows = asked.ok().and_then(|()| rows.recv().ok()).unwrap_or_default();
-    rows.into_iter().map(|row| row.id).collect()
+    let (reply, page) = sync_channel(1);
+    let query = ListQuery::first(MAX_SESSIONS);
+    let reply = Box::new(move |page| drop(reply.send(page)));
+    let asked = hub.ask(None, reply, move |queries| queries.sessions(&query));
+    let page = asked.ok().and_then(|()| page.recv().ok()?.ok()).unwrap_or_default();
+    page.sessions.into_iter().map(|row| row.id).collect()
 }
 
 /// Passes lines about processes to a hub and waits until it has them.

@@ -8,6 +8,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_hub::{AskError, IngestError, PostedError};
+use subscope_query::QueryError;
 
 /// Error response: status and message. The message never repeats what was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +74,17 @@ impl From<AskError> for ApiError {
         match error {
             AskError::Busy => Self::busy(error.to_string()),
             AskError::Ended => Self::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::NoFullText => Self::not_found("full text"),
+            QueryError::SeveralSessions(_) => Self::new(StatusCode::CONFLICT, error.to_string()),
+            QueryError::Unsupported(what) => Self::bad_request(what),
+            QueryError::Failed(error) => Self::unavailable(error.to_string()),
         }
     }
 }

@@ -25,11 +25,11 @@ mod token;
 pub use api_error::{ApiError, ErrorBody};
 pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
-pub use parameters::{
-    NameParameters, SearchParameters, SessionListParameters, SessionParameter, status_query,
-};
 pub use peer::IDENTIFIES_TCP_PEERS;
-pub use routes::{BodyTypes, FORMAT_SCHEMAS, TimelinePage, team_page_not_found, team_page_routes};
+pub use routes::{
+    BodyTypes, FORMAT_SCHEMAS, QuestionServer, TimelinePage, list_routes, session_routes,
+    team_page_not_found, team_page_routes,
+};
 pub use session_reader::{
     HistoryRequest, HistoryResult, PayloadReader, SessionHistory, SessionReader, UnreadableSession,
 };

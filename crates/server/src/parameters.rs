@@ -1,9 +1,9 @@
-//! Query parameters that the servers of a hub and of a team share: their defaults and limits, and what each asks of a
-//! store.
+//! Query parameters of the question routes: their defaults and limits, and what each asks.
 
 use serde::Deserialize;
-use subscope_hub::{ListQuery, clock};
+use subscope_hub::clock;
 use subscope_model::{Millis, SearchQuery, SessionId, Text};
+use subscope_query::ListQuery;
 
 use crate::api_error::ApiError;
 
@@ -15,12 +15,10 @@ const DEFAULT_HITS: usize = 50;
 const MAX_HITS: usize = 1_000;
 /// Age up to which a changed row is recent.
 const RECENT_MS: Millis = 30 * 60 * 1000;
-/// Maximum number of running sessions in a status.
-const MAX_STATUS_SESSIONS: usize = 200;
 
 /// Parameters of `GET /api/v1/sessions`.
 #[derive(Deserialize)]
-pub struct SessionListParameters {
+pub(crate) struct SessionListParameters {
     q: Option<String>,
     limit: Option<usize>,
     after: Option<String>,
@@ -31,47 +29,41 @@ pub struct SessionListParameters {
 }
 
 impl SessionListParameters {
-    /// Returns the maximum number of sessions on the page, and a query for one more.
+    /// Returns the query for the page.
     ///
     /// # Errors
     /// 400 if `after` is not the `next` of a page.
-    pub fn into_query(self) -> Result<(usize, ListQuery), ApiError> {
+    pub(crate) fn into_query(self) -> Result<ListQuery, ApiError> {
         let limit = self.limit.unwrap_or(PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS);
         let invalid = || ApiError::bad_request("after is not a place in the list");
-        let after = self.after.as_deref().map(|cursor| parse_cursor(cursor).ok_or_else(invalid));
-        let query = ListQuery {
+        let after = self.after.as_deref().map(|next| ListQuery::cursor(next).ok_or_else(invalid));
+        Ok(ListQuery {
             after: after.transpose()?,
             only_live: self.live,
             kept_since: self.recent.then(|| clock::now_ms() - RECENT_MS),
-            ..ListQuery::of_words(limit + 1, self.q.unwrap_or_default())
-        };
-        Ok((limit, query))
+            ..ListQuery::of_words(limit, self.q.unwrap_or_default())
+        })
     }
-}
-
-fn parse_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
-    let (at, id) = cursor.split_once('~')?;
-    Some((at.parse().ok()?, SessionId::from(id)))
 }
 
 /// Parameters of `GET /api/v1/names`.
 #[derive(Deserialize)]
-pub struct NameParameters {
+pub(crate) struct NameParameters {
     /// The beginning of the ids.
-    pub prefix: String,
+    pub(crate) prefix: String,
     limit: Option<usize>,
 }
 
 impl NameParameters {
     /// Returns the maximum number of ids of each kind.
-    pub fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         hits(self.limit)
     }
 }
 
 /// Parameters of `GET /api/v1/search`.
 #[derive(Deserialize)]
-pub struct SearchParameters {
+pub(crate) struct SearchParameters {
     q: String,
     session: Option<SessionId>,
     kind: Option<Text>,
@@ -86,7 +78,7 @@ pub struct SearchParameters {
 
 impl SearchParameters {
     /// Returns the query.
-    pub fn into_query(self) -> SearchQuery {
+    pub(crate) fn into_query(self) -> SearchQuery {
         SearchQuery {
             terms: split_terms(&self.q),
             session: self.session,
@@ -103,14 +95,9 @@ impl SearchParameters {
 
 /// The optional session of a query.
 #[derive(Deserialize)]
-pub struct SessionParameter {
+pub(crate) struct SessionParameter {
     /// The session's id; where a route says so, a prefix of it.
-    pub session: Option<SessionId>,
-}
-
-/// Returns the query for the sessions of a status.
-pub fn status_query() -> ListQuery {
-    ListQuery::live(MAX_STATUS_SESSIONS)
+    pub(crate) session: Option<SessionId>,
 }
 
 fn hits(limit: Option<usize>) -> usize {

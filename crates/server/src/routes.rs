@@ -13,7 +13,7 @@ mod live;
 mod otlp;
 mod own;
 mod page;
-mod queries;
+mod questions;
 mod session_history;
 mod status;
 mod stop;
@@ -31,13 +31,13 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     api_error::{ApiError, ErrorBody},
     request_guard,
-    state::App,
+    state::{App, AppState},
 };
 
 pub use self::{
     body_schemas::BodyTypes,
     page::{team_not_found as team_page_not_found, team_routes as team_page_routes},
-    session_history::TimelinePage,
+    questions::{QuestionServer, TimelinePage, list_routes, session_routes},
 };
 pub(crate) use self::{codes::SIGN_IN, otlp::OtlpCount, page::is_page_path};
 
@@ -51,7 +51,7 @@ struct ApiDocument;
 
 /// Formats of answers that no other crate has, by name.
 pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
-    FormatSchema::of::<queries::EventPage>(
+    FormatSchema::of::<session_history::EventPage>(
         "events",
         "A page of the event log",
         "`GET /api/v1/sessions/{id}/events`",
@@ -107,10 +107,15 @@ const BODY_TYPES: BodyTypes = BodyTypes {
         SchemaGenerator::subschema_for::<codes::PageAddress>,
         SchemaGenerator::subschema_for::<events::AcceptedEvent>,
         SchemaGenerator::subschema_for::<ingest::IngestReport>,
-        SchemaGenerator::subschema_for::<queries::EventPage>,
+        SchemaGenerator::subschema_for::<session_history::EventPage>,
         SchemaGenerator::subschema_for::<session_history::FeedPage>,
     ],
 };
+
+/// Returns the OpenAPI document of the API routes.
+pub(crate) fn document() -> serde_json::Result<serde_json::Value> {
+    BODY_TYPES.describe(&api_routes().1)
+}
 
 /// Returns the API routes and their description.
 fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
@@ -121,23 +126,17 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(otlp::traces))
         .routes(routes!(otlp::logs))
         .routes(routes!(otlp::metrics))
-        .routes(routes!(queries::sessions))
-        .routes(routes!(session_history::tree))
-        .routes(routes!(session_history::lanes))
+        .merge(list_routes(questions::stats::<AppState>))
+        .merge(session_routes())
         .routes(routes!(session_history::spending))
         .routes(routes!(session_history::feed))
         .routes(routes!(session_history::export))
-        .routes(routes!(queries::events))
-        .routes(routes!(queries::agent))
+        .routes(routes!(session_history::events))
         .routes(routes!(stop::post))
-        .routes(routes!(queries::search))
-        .routes(routes!(queries::stats))
         .routes(routes!(comparison::compare))
         .routes(routes!(comparison::iterations))
         .routes(routes!(live::get))
         .routes(routes!(status::get))
-        .routes(routes!(queries::names))
-        .routes(routes!(queries::status))
         .routes(routes!(index::post))
         .routes(routes!(codes::post))
         .routes(routes!(codes::sign_in))
@@ -146,7 +145,6 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(own::sending))
         .routes(routes!(own::drain))
         .routes(routes!(own::metrics))
-        .routes(routes!(own::description))
         .split_for_parts()
 }
 

@@ -1,12 +1,20 @@
 //! Sessions read again from their sources (files and inbox), for past states and complete event histories. The hub only
 //! has current rows; the caller that starts the server supplies the reader.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use subscope_hub::{AskError, ReplyCallback};
+use serde_json::Value;
+use subscope_hub::{AskError, ReplyCallback, clock};
 use subscope_model::{EventRecord, Millis, Payload, SessionDetail, SessionId, Tree};
+use subscope_query::{Queries, QueryResult};
+use tokio::time::timeout;
 
-use crate::{api_error::ApiError, ask::ask, state::App};
+use crate::{
+    api_error::ApiError,
+    ask::ask,
+    routes::{QuestionServer, document},
+    state::{AppState, IndexRequest},
+};
 
 /// Returns the JSON text of a payload; `None` if its source cannot be read any more. It may read files.
 pub type PayloadReader = Box<dyn Fn(&Payload) -> Option<String> + Send + Sync>;
@@ -49,12 +57,15 @@ pub type SessionReader = Arc<
     dyn Fn(SessionId, HistoryRequest, ReplyCallback<HistoryResult>) -> Result<(), AskError> + Send + Sync,
 >;
 
+/// Time that a search waits for the full text of what is on disk.
+const INDEX_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Maximum number of logged events returned if a session's sources cannot be read.
 const MAX_LOGGED_EVENTS: usize = 50_000;
 
 /// Reads a session from its sources; without them from its stored rows and the event log.
 pub(crate) async fn read_session(
-    app: &App,
+    app: &AppState,
     session: SessionId,
     request: HistoryRequest,
 ) -> Result<SessionHistory, ApiError> {
@@ -71,7 +82,7 @@ pub(crate) async fn read_session(
     if request.at.is_some() {
         return Err(ApiError::not_found("record of that moment"));
     }
-    let tree = find_tree(app, session.clone()).await?;
+    let tree = app.find_tree(&(), session.clone()).await?;
     let events = ask(|reply| app.hub.events_after(0, Some(session), MAX_LOGGED_EVENTS, reply)).await?;
     let events = events.unwrap_or_default().into_iter().map(EventRecord::from).collect();
     Ok(SessionHistory { tree, events, detail: None, resolve: Box::new(|_| None), provider: |_, _| None })
@@ -79,7 +90,7 @@ pub(crate) async fn read_session(
 
 /// Reads the session of the demo; `None` if that has another id, or had not begun at the requested time.
 async fn read_demo(
-    app: &App,
+    app: &AppState,
     session: &SessionId,
     request: HistoryRequest,
 ) -> Result<Option<SessionHistory>, ApiError> {
@@ -90,11 +101,45 @@ async fn read_demo(
     outcome.map_err(|error| ApiError::unavailable(error.to_string()))
 }
 
-/// Returns the rows of a session: the stored ones, or those of the demo.
-pub(crate) async fn find_tree(app: &App, session: SessionId) -> Result<Tree, ApiError> {
-    if let Some(tree) = ask(|reply| app.hub.tree(session.clone(), reply)).await? {
-        return Ok(tree);
+impl QuestionServer for AppState {
+    /// The guard has let it in: it may see everything.
+    type Scope = ();
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        (): &(),
+        session: Option<SessionId>,
+        question: impl FnOnce(&mut dyn Queries) -> QueryResult<T> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        Ok(ask(|reply| self.hub.ask(session, reply, question)).await??)
     }
-    let demo = read_demo(app, &session, HistoryRequest::default()).await?;
-    demo.map(|history| history.tree).ok_or(ApiError::not_found("session"))
+
+    /// Returns the stored rows, or those of the demo.
+    async fn find_tree(&self, scope: &(), session: SessionId) -> Result<Tree, ApiError> {
+        let id = session.clone();
+        if let Some(tree) = self.ask(scope, Some(session.clone()), move |queries| queries.tree(&id)).await? {
+            return Ok(tree);
+        }
+        let demo = read_demo(self, &session, HistoryRequest::default()).await?;
+        demo.map(|history| history.tree).ok_or(ApiError::not_found("session"))
+    }
+
+    async fn tree_at(&self, (): &(), session: SessionId, at: Millis) -> Result<Tree, ApiError> {
+        let request = HistoryRequest { at: Some(at), ..HistoryRequest::default() };
+        read_session(self, session, request).await.map(|history| history.tree)
+    }
+
+    async fn catch_up_texts(&self) -> bool {
+        let Some(index) = &self.indexer else { return false };
+        let caught_up = timeout(INDEX_TIMEOUT, ask(|reply| index(IndexRequest::Texts(reply)))).await;
+        !matches!(caught_up, Ok(Ok(())))
+    }
+
+    fn drawn_until(&self) -> Option<Millis> {
+        Some(clock::now_ms())
+    }
+
+    fn document() -> serde_json::Result<Value> {
+        document()
+    }
 }

@@ -9,8 +9,8 @@ use std::{io::Write, path::Path};
 
 use subscope_model::{Actor, AgentId, SessionId, StatsQuery, Tree};
 use subscope_store::{
-    Access, ByteSpan, Commit, FileIdentity, Ledger, ListQuery, Passage, PassageBatch, PassageKind,
-    SessionQueries, SqliteStore, TextFile, TextIndex, TextQuery,
+    Access, ByteSpan, Commit, FileIdentity, History as _, Ledger, ListQuery, Passage, PassageBatch,
+    PassageKind, SessionQueries, SqliteStore, TextFile, TextIndex, TextQuery,
 };
 use subscope_testkit::{
     corpus::{self, Options},

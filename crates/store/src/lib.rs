@@ -31,6 +31,8 @@ pub use stats::is_of_project;
 use subscope_model::{
     Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
 };
+pub use subscope_query::ListQuery;
+use subscope_query::QueryError;
 pub use texts::{
     ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounter, TextCounts, TextFile,
     TextIndex, TextQuery,
@@ -231,6 +233,12 @@ impl From<std::io::Error> for StoreError {
     }
 }
 
+impl From<StoreError> for QueryError {
+    fn from(error: StoreError) -> Self {
+        Self::failed(error)
+    }
+}
+
 /// Write side of a store; commits are atomic.
 ///
 /// # Errors
@@ -275,48 +283,6 @@ pub trait Ledger: Send {
 
     /// Frees caches; called when nothing was written for a while.
     fn release_memory(&mut self) {}
-}
-
-/// Filter and page of a session list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListQuery {
-    /// Maximum number of rows.
-    pub limit: usize,
-    /// Cursor: last event time and session id of the previous page's last row.
-    pub after: Option<(Millis, SessionId)>,
-    /// Only running sessions.
-    pub only_live: bool,
-    /// Only sessions with a row that changed in the store at or after this time.
-    pub kept_since: Option<Millis>,
-    /// Only sessions that match these words ([`SessionRow::matches`]); all if empty.
-    pub words: String,
-    /// No sessions that a harness started for a purpose of its own ([`SessionRow::is_own`]).
-    pub hides_own: bool,
-}
-
-impl ListQuery {
-    /// First `limit` of all sessions.
-    pub fn first(limit: usize) -> Self {
-        Self {
-            limit,
-            after: None,
-            only_live: false,
-            kept_since: None,
-            words: String::new(),
-            hides_own: false,
-        }
-    }
-
-    /// First `limit` of the sessions that people see who look for these words: those of the harness itself are left out
-    /// unless the words ask for them.
-    pub fn of_words(limit: usize, words: String) -> Self {
-        Self { hides_own: !SessionRow::asks_for_own(&words), words, ..Self::first(limit) }
-    }
-
-    /// First `limit` running sessions.
-    pub fn live(limit: usize) -> Self {
-        Self { only_live: true, ..Self::first(limit) }
-    }
 }
 
 /// Id, type and task of an agent.
@@ -366,9 +332,6 @@ pub trait SessionQueries: Send {
     /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
     fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>>;
 
-    /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
-
     /// Returns statistics over the sessions and days that a query covers.
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats>;
 }
@@ -384,6 +347,9 @@ pub trait History: SessionQueries {
 
     /// Returns statistics as [`SessionQueries::stats`], with these trees in place of the stored ones of their sessions.
     fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats>;
+
+    /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>>;
 
     /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>>;

@@ -226,11 +226,6 @@ impl SessionQueries for MemoryStore {
         Ok(found.take(limit).collect())
     }
 
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
-        let rows = self.rows();
-        Ok(rows.trees.get(session).and_then(|tree| AgentLabel::of(tree, agent)))
-    }
-
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
         let rows = self.rows();
         Ok(rows.trees.get(session).map(|tree| rows.row(tree)))
@@ -254,6 +249,11 @@ impl History for MemoryStore {
         let stored = rows.trees.values().filter(|tree| !is_unsaved.contains(&tree.session.id));
         stored.chain(unsaved.iter().copied()).for_each(|tree| sums.add_tree(tree));
         Ok(sums.finish())
+    }
+
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
+        let rows = self.rows();
+        Ok(rows.trees.get(session).and_then(|tree| AgentLabel::of(tree, agent)))
     }
 
     fn files_of(&self, _: &SessionId) -> StoreResult<Vec<PathBuf>> {

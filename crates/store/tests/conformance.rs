@@ -228,6 +228,26 @@ impl FilledStore for CommittedTrees<'_> {
 }
 
 #[test]
+fn agents_are_found_by_id_or_by_the_call_that_started_them() {
+    for_each_store(|which, store| {
+        let trees = vec![real("b-parallel"), real("c-nested")];
+        store.commit(&Commit { trees: trees.clone(), ..Commit::default() }).unwrap();
+        let Tree { session, agents, .. } = &trees[1];
+        for row in agents {
+            let named = store.agent_label(&session.id, row.id.as_str()).unwrap().unwrap();
+            let label = (&named.id, &named.agent_type, &named.description);
+            assert_eq!(label, (&row.id, &row.agent_type, &row.description), "{which}");
+            let call = row.spawned_by.as_ref().map_or("root", |call| call.as_str());
+            assert_eq!(store.agent_label(&session.id, call).unwrap(), Some(named), "{which}");
+        }
+        assert_eq!(store.agent_label(&session.id, "").unwrap(), None, "{which}");
+        let agent = agents.last().unwrap().id.as_str();
+        assert_eq!(store.agent_label(&trees[0].session.id, agent).unwrap(), None, "{which}");
+        assert_eq!(store.agent_label(&SessionId("none".into()), "root").unwrap(), None, "{which}");
+    });
+}
+
+#[test]
 fn events_are_numbered_and_found_after_a_number() {
     for_each_store(|which, store| {
         let logged =

@@ -194,7 +194,7 @@ struct Removal {
 /// of sessions of other users, unless an admin sends them.
 async fn remove(app: &TeamApp, by: &Identity, removals: Vec<Removal>) -> Result<Vec<Removal>, ApiError> {
     let sessions: Vec<SessionId> = removals.iter().map(|removal| removal.session.clone()).collect();
-    let stored = app.ask(by, TeamFilter::default(), move |reader| reader.stored(&sessions)).await?;
+    let stored = app.read(by, TeamFilter::default(), move |reader| reader.stored(&sessions)).await?;
     let is_others = |removal: &Removal| {
         let rows = stored.get(&removal.session).map(Vec::as_slice).unwrap_or_default();
         by.role != TokenRole::Admin && rows.iter().any(|row| row.user != by.user)
@@ -209,7 +209,7 @@ async fn remove(app: &TeamApp, by: &Identity, removals: Vec<Removal>) -> Result<
     let outliving: Vec<SessionId> =
         removals.iter().filter(outlives).map(|removal| removal.session.clone()).collect();
     if !outliving.is_empty() {
-        app.ask(by, TeamFilter::default(), move |reader| reader.delete_rows(&outliving)).await?;
+        app.read(by, TeamFilter::default(), move |reader| reader.delete_rows(&outliving)).await?;
     }
     Ok(refused)
 }

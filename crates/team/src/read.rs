@@ -1,4 +1,5 @@
-//! Queries over one tenant's rows. [`Reader`] answers them as [`SessionQueries`], which the stores of a machine answer too.
+//! Queries over one tenant's rows. [`Reader`] answers the questions of [`Queries`], and those of [`SessionQueries`], which
+//! the stores of a machine answer too.
 
 mod agents;
 mod lists;
@@ -11,10 +12,11 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, GroupQuery, Groups, Hits, Millis, People, SearchQuery, SessionId, SessionRow, Stats, StatsQuery,
-    Tree, WorkingSessions,
+    AgentId, GroupQuery, Groups, Hits, IdMatches, Millis, People, SearchQuery, SessionId, SessionPage,
+    SessionRow, Stats, StatsQuery, Tree, WorkingSessions,
 };
-use subscope_store::{AgentLabel, ListQuery, SessionQueries, StoreResult};
+use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
+use subscope_store::{SessionQueries, StoreError, StoreResult};
 use tokio::runtime::Handle;
 
 use crate::{
@@ -23,22 +25,23 @@ use crate::{
 };
 
 /// Which sessions of a tenant are meant; all by default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
+#[into_params(parameter_in = Query)]
 pub struct TeamFilter {
-    /// Only those of this project.
+    /// Only sessions of this project.
     pub project: Option<String>,
-    /// Only those of this user.
+    /// Only sessions of this user.
     pub user: Option<String>,
-    /// Only those of users of this team.
+    /// Only sessions of this team's users.
     pub team: Option<String>,
-    /// Only those of this machine.
+    /// Only sessions of this machine.
     pub machine: Option<String>,
-    /// Only this one.
+    /// Only this session; an empty id selects none.
     pub session: Option<String>,
-    /// Only those that are `live` or `ended`.
+    /// Only sessions that are `live` or `ended`.
     pub status: Option<String>,
-    /// Only those that were first sent with this day, `2026-11-21`.
+    /// Only sessions that began on this day (UTC), such as 2026-11-21.
     pub day: Option<String>,
 }
 
@@ -92,14 +95,6 @@ impl Reader {
     /// Returns the reader of a tenant's sessions. `runtime` does the waiting.
     pub fn new(engine: &Engine, tenant: &Tenant, filter: TeamFilter, runtime: Handle) -> Self {
         Self { scoped: engine.scoped(tenant), filter, runtime }
-    }
-
-    /// Returns the newest passages that match a query.
-    ///
-    /// # Errors
-    /// If ClickHouse does not answer.
-    pub fn search(&self, query: &SearchQuery) -> StoreResult<Hits> {
-        Ok(self.runtime.block_on(self.find(query))?)
     }
 
     /// Returns sums by some dimensions.
@@ -257,11 +252,35 @@ impl SessionQueries for Reader {
         Ok(self.runtime.block_on(self.agents(prefix, limit))?)
     }
 
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
-        Ok(self.runtime.block_on(self.label(session, agent))?)
-    }
-
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
         self.runtime.block_on(self.statistics(query))
+    }
+}
+
+impl Queries for Reader {
+    fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
+        Ok(query.page(|query| self.list(query))?)
+    }
+
+    fn tree(&mut self, session: &SessionId) -> QueryResult<Option<Tree>> {
+        Ok(SessionQueries::tree(self, session)?)
+    }
+
+    fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
+        let agents = self.agents_with_prefix(prefix, limit)?;
+        Ok(IdMatches::of(self.sessions_with_prefix(prefix, limit)?, agents))
+    }
+
+    fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {
+        Ok(SessionQueries::stats(self, query)?)
+    }
+
+    fn search(&mut self, query: &SearchQuery) -> QueryResult<Hits> {
+        if query.tool.is_some() || query.only_failed {
+            return Err(QueryError::Unsupported(
+                "tool and failed are known on the machine of a session only",
+            ));
+        }
+        Ok(self.runtime.block_on(self.find(query)).map_err(StoreError::from)?)
     }
 }

@@ -1,13 +1,15 @@
 //! Routes and their OpenAPI document: those of a hub's server that a team's store can answer, and its own.
 
 mod codes;
+mod description;
+mod elsewhere;
 mod forget;
 mod live;
 mod own;
 mod people;
-mod queries;
-mod sessions;
+mod questions;
 mod shared;
+mod stats;
 
 use std::sync::{
     Arc,
@@ -19,21 +21,27 @@ use schemars::SchemaGenerator;
 use subscope_model::{
     Hits, IdMatches, OneAgent, People, SessionPage, Snapshot, Status, Tree, WorkingSessions,
 };
-use subscope_server::{ApiError, BodyTypes, ErrorBody, TimelinePage, team_page_not_found, team_page_routes};
+use subscope_server::{
+    ApiError, BodyTypes, ErrorBody, TimelinePage, list_routes, session_routes, team_page_not_found,
+    team_page_routes,
+};
 use subscope_store::StoreResult;
 use tokio::{runtime::Handle, sync::Semaphore};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
+use self::{
+    questions::{TeamScope, failed_query},
+    shared::{RequestKey, SharedAnswers},
+};
 use crate::{
     auth,
     engine::Engine,
-    gather::{Gather, chain},
+    gather::Gather,
     ingest,
     read::{Reader, TeamFilter},
     tokens::{Identity, TokenFile},
 };
-use shared::{RequestKey, SharedAnswers};
 
 /// Maximum number of live feeds.
 const MAX_LIVE_FEEDS: usize = 512;
@@ -78,8 +86,8 @@ impl TeamState {
         self.answers.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Asks the rows of a caller's tenant, on a thread that may wait.
-    pub(crate) async fn ask<T: Send + 'static>(
+    /// Reads the rows of a caller's tenant, on a thread that may wait.
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         caller: &Identity,
         filter: TeamFilter,
@@ -88,10 +96,7 @@ impl TeamState {
         let reader = Reader::new(&self.engine, &caller.tenant, filter, Handle::current());
         let answer = tokio::task::spawn_blocking(move || question(&reader)).await;
         let answer = answer.map_err(|error| ApiError::unavailable(error.to_string()))?;
-        answer.map_err(|error| {
-            tracing::warn!("a query failed: {}", chain(&error));
-            ApiError::unavailable("ClickHouse does not answer the query")
-        })
+        answer.map_err(|error| failed_query(&error))
     }
 }
 
@@ -106,11 +111,7 @@ struct TeamApiDocument;
 /// Routes whose answers equal requests share.
 fn shared_routes() -> OpenApiRouter<TeamApp> {
     OpenApiRouter::with_openapi(TeamApiDocument::openapi())
-        .routes(routes!(queries::sessions))
-        .routes(routes!(queries::names))
-        .routes(routes!(queries::search))
-        .routes(routes!(queries::stats))
-        .routes(routes!(queries::status))
+        .merge(list_routes(stats::stats))
         .routes(routes!(people::people))
         .routes(routes!(people::working))
 }
@@ -119,20 +120,14 @@ fn own_routes() -> OpenApiRouter<TeamApp> {
     OpenApiRouter::new()
         .routes(routes!(ingest::post))
         .routes(routes!(forget::post))
-        .routes(routes!(sessions::tree))
-        .routes(routes!(sessions::lanes))
-        .routes(routes!(sessions::events))
-        .routes(routes!(sessions::feed))
-        .routes(routes!(sessions::export))
-        .routes(routes!(sessions::agent))
-        .routes(routes!(sessions::stop))
+        .merge(session_routes())
+        .merge(elsewhere::routes())
         .routes(routes!(live::get))
         .routes(routes!(codes::post))
         .routes(routes!(codes::sign_in))
         .routes(routes!(own::me))
         .routes(routes!(own::health))
         .routes(routes!(own::metrics))
-        .routes(routes!(own::description))
 }
 
 /// Types of the bodies of these routes.
@@ -158,14 +153,9 @@ const BODY_TYPES: BodyTypes = BodyTypes {
         SchemaGenerator::subschema_for::<ingest::StoredLines>,
         SchemaGenerator::subschema_for::<own::CallerIdentity>,
         SchemaGenerator::subschema_for::<own::TeamHealth>,
-        SchemaGenerator::subschema_for::<queries::StatsAnswer>,
+        SchemaGenerator::subschema_for::<stats::StatsAnswer>,
     ],
 };
-
-/// Returns the OpenAPI document of all routes.
-fn description() -> serde_json::Result<serde_json::Value> {
-    BODY_TYPES.describe(&shared_routes().merge(own_routes()).into_openapi())
-}
 
 /// Returns all routes.
 pub(crate) fn router(app: TeamApp) -> Router {
@@ -188,7 +178,7 @@ mod tests {
 
     #[test]
     fn every_reference_of_the_document_names_a_schema() {
-        let document = super::description().unwrap();
+        let document = super::description::document().unwrap();
         assert_eq!(subscope_testkit::openapi::unresolved_references(&document), Vec::<String>::new());
     }
 
@@ -204,7 +194,7 @@ mod tests {
             probes.extend(found.map(str::to_owned));
             assert!(probes.len() > before, "no probe was found in {file}");
         }
-        let description = super::description().unwrap();
+        let description = super::description::document().unwrap();
         for probe in probes {
             let answers = &description["paths"][&probe]["get"]["responses"];
             assert!(answers["200"].is_object() && answers["401"].is_null(), "{probe}: {answers}");

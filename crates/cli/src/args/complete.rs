@@ -54,11 +54,11 @@ fn last(word: &OsStr) -> Vec<CompletionCandidate> {
     begins.then_some(candidate).into_iter().collect()
 }
 
-fn backend() -> Option<Backend> {
+fn names(word: &OsStr) -> Option<IdMatches> {
     let global = Global { quiet: true, ..Global::default() };
     let probe = TerminalProbe { is_terminal: false, columns: None };
     let context = Context::new(&global, None, Environment::of_process(), probe);
-    Backend::open(Needs::Committed, &context).ok()
+    Backend::open(Needs::Committed, &context).ok()?.queries().names(word.to_str()?, MOST).ok()
 }
 
 /// Whether an id may be offered: a word that every shell takes as it is, and no command as an option.
@@ -70,10 +70,6 @@ fn is_offered(id: &str) -> bool {
 /// Whether a path is one candidate: shells take them line by line. They quote the rest of it themselves.
 fn is_one_line(path: &CompletionCandidate) -> bool {
     !path.get_value().as_encoded_bytes().iter().any(u8::is_ascii_control)
-}
-
-fn names(word: &OsStr) -> Option<IdMatches> {
-    backend()?.names(word.to_str()?, MOST).ok()
 }
 
 fn sessions(word: &OsStr) -> Vec<CompletionCandidate> {

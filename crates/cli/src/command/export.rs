@@ -8,16 +8,12 @@ use std::{
     path::Path,
 };
 
-use serde_json::Value;
 use subscope_export::{
-    AtifSource, Format, FormatNeeds, Mask, NeededEvents, NeededFacts, Redacted, Saved, Shape, execution,
-    trace, without_pictures, write_atif, write_checkpoint, write_csv, write_execution, write_feed,
-    write_html, write_perfetto, write_trace,
+    ExportPage, ExportSource, Format, FormatEncoding, FormatNeeds, Mask, NeededEvents, NeededFacts, Redacted,
+    Shape, execution, write_checkpoint, write_export,
 };
-use subscope_model::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Event, EventRecord, Payload, SessionId, Spending,
-    event_id,
-};
+use subscope_harness::provider;
+use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, event_id};
 use subscope_render::timeline::timeline;
 use subscope_session::{EventScope, FactDetail};
 
@@ -42,7 +38,6 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     let reading = reading(args);
     let events = reading.events;
     let mut loaded = load(&args.targets, &reading, context)?;
-    let session = loaded.session.clone();
     let texts = if events == EventScope::Texts { loaded.texts(context)? } else { Vec::new() };
     let has_events = matches!(events, EventScope::Records | EventScope::Waits);
     let events = if has_events { loaded.records(context)? } else { Vec::new() };
@@ -53,87 +48,61 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
         context.warn(TEXTS_ARE_GONE);
     }
-    match args.format {
-        Format::Trace => {
-            let record = trace(&loaded.tree, known_events(&events));
-            loaded.release_facts();
-            write_json(args, &mut |out| write_trace(&record, out))?;
+    if args.format == Format::Otlp {
+        let mut export = SpanExport::open(args, context)?;
+        export.export(&mut loaded, &texts)?;
+        export.finish()?;
+        return context.report(&loaded.problems());
+    }
+    if args.format == Format::Checkpoint {
+        write_checkpoint_folder(&loaded, args, context)?;
+        return context.report(&loaded.problems());
+    }
+    let page = if args.format == Format::Html { Some(saved_page()?) } else { None };
+    let has_detail = args.format.needs().detail && !loaded.has_rows_only;
+    let detail = has_detail.then(|| loaded.detail(context)).transpose()?;
+    loaded.release_facts();
+    let parts = page.as_ref().map(|(before, behind)| (before.as_str(), behind.as_str()));
+    let source = ExportSource {
+        tree: &loaded.tree,
+        detail: detail.as_ref(),
+        events: &events,
+        texts: &texts,
+        resolve: &|payload| loaded.payload(payload),
+        provider: &|model| provider(loaded.tree.session.harness.as_deref(), model),
+        shape: args.shape.unwrap_or(Shape::Event),
+        page: parts.map(|parts| ExportPage { parts, timeline: timeline(&loaded.tree, None) }),
+    };
+    match args.format.encoding() {
+        // Its writer masks beside what makes it.
+        FormatEncoding::Json => {
+            write_json(args, &mut |out| write_export(args.format, &source, Mask::Nothing, out))?;
         }
-        Format::Execution => {
-            let resolve = |payload: &Payload| payload_value(&loaded, payload);
-            write_json(args, &mut |out| write_execution(&loaded.tree, &resolve, out))?;
+        FormatEncoding::SelfMaskedJson => write_output(args, &mut |out| {
+            write_export(args.format, &source, args.mask(), &mut HarmlessJson::new(out))
+        })?,
+        FormatEncoding::Binary if args.output.is_none() && io::stdout().is_terminal() => {
+            let format = args.format.as_str();
+            return Err(CliError::usage(format!("{format} is a binary format: name a file with --output")));
         }
-        Format::Feed => {
-            let shape = args.shape.unwrap_or(Shape::Event);
-            loaded.release_facts();
-            let events = || events.iter().map(|event| event.read(&|payload| loaded.payload(payload)));
-            write_json(args, &mut |out| write_feed(events(), shape, out))?;
-        }
-        // CSV is not JSON: its writer masks and sanitizes cells itself.
-        Format::Csv => write_output(args, &mut |out| write_csv(&loaded.tree, args.mask(), out))?,
-        Format::Perfetto => {
-            if args.output.is_none() && io::stdout().is_terminal() {
-                return Err(CliError::usage("perfetto is a binary format: name a file with --output"));
-            }
-            write_output(args, &mut |out| {
-                write_perfetto(&loaded.tree, known_events(&events), args.mask(), out)
-            })?;
-        }
-        Format::Otlp => {
-            let mut export = SpanExport::open(args, context)?;
-            export.export(&mut loaded, &texts)?;
-            export.finish()?;
-        }
-        Format::Atif => {
-            let detail = if loaded.has_rows_only { None } else { Some(loaded.detail(context)?) };
-            loaded.release_facts();
-            let loaded = &loaded;
-            let source = AtifSource {
-                tree: &loaded.tree,
-                detail: detail.as_ref(),
-                texts: &texts,
-                resolve: &|payload| loaded.payload(payload),
-                mask: args.mask(),
-            };
-            write_output(args, &mut |out| write_atif(&source, &mut HarmlessJson::new(out)))?;
-        }
-        Format::Html => {
-            let none = || CliError::failed("this program was built without its page");
-            let page = subscope_page::saved().ok_or_else(none)?;
-            let detail = if loaded.has_rows_only { None } else { Some(loaded.detail(context)?) };
-            let spending = detail.map(|detail| Spending::of(&loaded.tree, &detail.responses));
-            let timeline = timeline(&loaded.tree, None);
-            loaded.release_facts();
-            let resolve = |payload: &Payload| Some(without_pictures(&loaded.payload(payload)?).into_owned());
-            let events = events.iter().map(|event| event.read(&resolve));
-            let saved = Saved { tree: &loaded.tree, timeline, spending: spending.as_ref(), events };
-            // Not escaped as JSON: the page contains scripts; `write_html` escapes the data.
-            write_output(args, &mut |out| write_html((&page.0, &page.1), &saved, args.mask(), out))?;
-        }
-        Format::Checkpoint => {
-            let traces = execution(&loaded.tree, &|payload| payload_value(&loaded, payload));
-            let folder = args.output.as_deref().unwrap_or(Path::new("."));
-            write_checkpoint_folder(folder, traces, &session, args, context)?;
+        // Not JSON: the writer escapes cells and the data of a page itself.
+        FormatEncoding::Text | FormatEncoding::Binary => {
+            write_output(args, &mut |out| write_export(args.format, &source, args.mask(), out))?;
         }
     }
     context.report(&loaded.problems())
 }
 
-/// Returns events without the texts that are in sources.
-fn known_events(records: &[EventRecord]) -> impl Iterator<Item = Event> + Clone {
-    records.iter().map(EventRecord::known)
-}
-
-/// Reads a payload as a JSON value; `None` if it is gone.
-fn payload_value(loaded: &LoadedSession, payload: &Payload) -> Option<Value> {
-    serde_json::from_str(&loaded.payload(payload)?).ok()
+/// Returns the parts of the page that a session is put into.
+fn saved_page() -> Result<(String, String), CliError> {
+    subscope_page::saved().ok_or_else(|| CliError::failed("this program was built without its page"))
 }
 
 /// Returns the read options that a format needs.
 pub(super) fn reading(args: &ExportArgs) -> ReadOptions {
     let needs = match args.content {
         // Only spans have a form with prompts and answers and one without.
-        true => FormatNeeds { events: NeededEvents::Texts, facts: NeededFacts::Payloads },
+        true => FormatNeeds { events: NeededEvents::Texts, facts: NeededFacts::Payloads, detail: true },
         false => args.format.needs(),
     };
     let keep = match needs.facts {
@@ -151,12 +120,13 @@ pub(super) fn reading(args: &ExportArgs) -> ReadOptions {
 }
 
 fn write_checkpoint_folder(
-    folder: &Path,
-    traces: Vec<subscope_model::ExecutionTrace>,
-    session: &SessionId,
+    loaded: &LoadedSession,
     args: &ExportArgs,
     context: &Context,
 ) -> Result<(), CliError> {
+    let traces = execution(&loaded.tree, &|payload| serde_json::from_str(&loaded.payload(payload)?).ok());
+    let folder = args.output.as_deref().unwrap_or(Path::new("."));
+    let session = &loaded.session;
     let step = traces.len() as u64;
     let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
     let checkpoint = match args.mask() {

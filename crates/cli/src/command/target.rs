@@ -2,7 +2,7 @@
 //! name.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     fmt, fs,
     io::{self, BufRead as _, Read as _},
     path::{Path, PathBuf},
@@ -13,14 +13,14 @@ use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNIZED};
 use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognize};
-use subscope_hub::{BatchRead, SessionSources, stand_in_for, unread_files_naming};
+use subscope_hub::{BatchRead, HistoryRows, ReadHistory, SessionSources, unread_files_naming};
 use subscope_model::{
     Event, EventRecord, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId,
     SessionText, ToolUseId, Tree,
 };
 use subscope_run::record;
-use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
-use subscope_store::{Access, History, SessionQueries, SqliteStore};
+use subscope_session::{EventScope, FactDetail, Now, RouterOptions, SessionRouter};
+use subscope_store::{Access, History, SqliteStore};
 
 use super::{
     document::{self, DocumentKind, Lines},
@@ -153,11 +153,11 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
     let mut found: Vec<SessionId> = on_disk.map(|(id, _)| id).filter(|id| id.starts_with(word)).collect();
     // Files can be found without a store.
     if let Ok(mut backend) = Backend::open(Needs::Committed, context) {
-        found.extend(backend.names(word, MAX_PREFIX_MATCHES)?.sessions);
+        found.extend(backend.queries().names(word, MAX_PREFIX_MATCHES)?.sessions);
     }
     if found.is_empty() {
         // Ingest what is new, as `ls` does, and look again.
-        found = Backend::open(Needs::Rows, context)?.names(word, MAX_PREFIX_MATCHES)?.sessions;
+        found = Backend::open(Needs::Rows, context)?.queries().names(word, MAX_PREFIX_MATCHES)?.sessions;
     }
     one_of(word, found)?.ok_or_else(|| {
         let message = format!("{word:?} is neither a file nor the beginning of a session's id");
@@ -230,39 +230,38 @@ pub(crate) struct LoadedSession {
 impl LoadedSession {
     /// Returns all problems of reading and decoding.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        let unassigned = self.batch.router.unassigned_problems();
-        self.batch.problems.iter().chain(&self.tree.problems).cloned().chain(unassigned).collect()
+        problems_of(&self.batch, std::slice::from_ref(&self.tree))
     }
 
     /// Returns all events in order; from the change log if the transcript is gone.
     pub(crate) fn events(&mut self, context: &Context) -> Result<Vec<Event>, CliError> {
-        let logged = self.logged_events(context)?;
-        if !logged.is_empty() {
-            return Ok(logged);
-        }
-        let now = now_at(context, self.at, self.has_ended)?;
-        Ok(self.batch.router.whole_feed(&self.session, &now))
+        self.logged_or(context, Some, SessionRouter::whole_feed)
     }
 
     /// Returns all events in order, with the places of long texts; from the change log if the transcript is gone.
     pub(crate) fn records(&mut self, context: &Context) -> Result<Vec<EventRecord>, CliError> {
-        let logged = self.logged_events(context)?;
-        if !logged.is_empty() {
-            return Ok(logged.into_iter().map(EventRecord::from).collect());
-        }
-        let now = now_at(context, self.at, self.has_ended)?;
-        Ok(self.batch.router.records(&self.session, &now))
+        self.logged_or(context, |event| Some(EventRecord::from(event)), SessionRouter::records)
     }
 
     /// Returns all prompts, messages and thoughts in order; from the change log if the transcript is gone.
     pub(crate) fn texts(&mut self, context: &Context) -> Result<Vec<SessionText>, CliError> {
+        let of_event = |event| SessionText::of_record(&EventRecord::from(event));
+        self.logged_or(context, of_event, SessionRouter::texts)
+    }
+
+    /// Derives items of the session; those of the events of the change log, if there are any, if the transcript is gone.
+    fn logged_or<T>(
+        &mut self,
+        context: &Context,
+        of_event: impl Fn(Event) -> Option<T>,
+        derive: fn(&mut SessionRouter, &SessionId, &Now<'_>) -> Vec<T>,
+    ) -> Result<Vec<T>, CliError> {
         let logged = self.logged_events(context)?;
         if !logged.is_empty() {
-            let records = logged.into_iter().map(EventRecord::from);
-            return Ok(records.filter_map(|record| SessionText::of_record(&record)).collect());
+            return Ok(logged.into_iter().filter_map(of_event).collect());
         }
         let now = now_at(context, self.at, self.has_ended)?;
-        Ok(self.batch.router.texts(&self.session, &now))
+        Ok(derive(&mut self.batch.router, &self.session, &now))
     }
 
     /// Returns the events of the change log if the transcript is gone; else none.
@@ -316,7 +315,7 @@ pub(crate) fn texts_are_gone() -> CliError {
         .hint("`subscope tree` and `export --as csv` show the rows; `index --archive` keeps transcripts from then on")
 }
 
-fn now_at(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliError> {
+pub(super) fn now_at(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliError> {
     Ok(Now { at, has_ended, is_growing: false, prices: &context.prices()?.table, limits: context.limits() })
 }
 
@@ -346,23 +345,21 @@ fn load_resolved(
     let read = read(resolved, reading, context)?;
     // Ingested input may contain other sessions as well.
     let session = match read.sessions.as_slice() {
-        [only]
-            if read.batch.router.sessions().any(|known| known == only) || read.stored.contains_key(only) =>
-        {
-            only.clone()
-        }
-        [missing] => return Err(no_lines(missing, &read.batch)),
+        [only] if read.history.has_session(only) => only.clone(),
+        [missing] => return Err(no_lines(missing, &read.history.batch)),
         _ => match read.own.as_slice() {
-            [own] if read.batch.router.sessions().any(|known| known == own) => own.clone(),
-            _ => only_session(&read.batch, &read.name, context)?,
+            [own] if read.history.has_session(own) => own.clone(),
+            _ => only_session(&read.history.batch, &read.name, context)?,
         },
     };
-    let (tree, has_rows_only) = read.tree(&session, reading, &now_at(context, read.at, read.has_ended)?);
+    let rows = read.history.rows(&session, &now_at(context, read.at, read.has_ended)?);
+    let has_rows_only = matches!(rows, Some(HistoryRows::Stored(_)));
     if has_rows_only && reading.at.is_some() {
         return Err(texts_are_gone());
     }
-    let tree = tree.ok_or_else(|| CliError::failed(format!("the session in {} is empty", read.name)))?;
-    let ReadTargets { batch, at, has_ended, .. } = read;
+    let rows = rows.ok_or_else(|| CliError::failed(format!("the session in {} is empty", read.name)))?;
+    let (tree, batch) = (rows.into_tree(), read.history.batch);
+    let ReadTargets { at, has_ended, .. } = read;
     Ok(LoadedSession { batch, session, tree, at, has_ended, has_rows_only })
 }
 
@@ -404,30 +401,34 @@ pub(crate) fn load_each(
     let are_ids = resolved.iter().all(|target| matches!(target, ResolvedTarget::Session(_)));
     let read = read(resolved, reading, context)?;
     let now = now_at(context, read.at, read.has_ended)?;
-    let is_read = |session: &SessionId| read.batch.router.sessions().any(|known| known == session);
+    let batch = &read.history.batch;
     let mut sessions = match are_ids {
         true => read.sessions.clone(),
-        false if !read.own.is_empty() && read.own.iter().all(is_read) => read.own.clone(),
-        false => sessions_in(&read.batch),
+        false if !read.own.is_empty() && read.own.iter().all(|own| read.history.has_session(own)) => {
+            read.own.clone()
+        }
+        false => sessions_in(batch),
     };
     if sessions.is_empty() {
-        sessions.push(only_session(&read.batch, &read.name, context)?);
+        sessions.push(only_session(batch, &read.name, context)?);
     }
     let tree = |session| {
-        let (mut tree, has_rows_only) = read.tree(session, reading, &now);
-        let read_again = tree.as_mut().filter(|_| reading.keep == FactDetail::Payloads && !has_rows_only);
-        read_again.into_iter().for_each(|tree| inline_outputs(tree, &read.batch));
-        tree
+        Some(match read.history.rows(session, &now)? {
+            HistoryRows::Read(mut tree) if reading.keep == FactDetail::Payloads => {
+                inline_outputs(&mut tree, batch);
+                tree
+            }
+            rows @ (HistoryRows::Read(_) | HistoryRows::Stored(_)) => rows.into_tree(),
+        })
     };
     let mut trees: Vec<Tree> = sessions.iter().filter_map(tree).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
     if let ([], [missing, ..]) = (trees.as_slice(), read.sessions.as_slice()) {
-        return Err(no_lines(missing, &read.batch));
+        return Err(no_lines(missing, batch));
     }
     let own = trees.iter().flat_map(|tree| &tree.problems);
-    let unassigned = read.batch.router.unassigned_problems();
-    let mut problems: Vec<Problem> =
-        read.batch.problems.iter().chain(own).cloned().chain(unassigned).collect();
+    let unassigned = batch.router.unassigned_problems();
+    let mut problems: Vec<Problem> = batch.problems.iter().chain(own).cloned().chain(unassigned).collect();
     problems.dedup();
     Ok((trees, problems, read.at))
 }
@@ -445,17 +446,21 @@ pub(crate) fn load_lines(lines: &Lines, context: &Context) -> Result<(Vec<Tree>,
     let mut trees: Vec<Tree> =
         batch.router.sessions().filter_map(|session| batch.router.tree(session, &now)).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
-    let own = trees.iter().flat_map(|tree| &tree.problems);
-    let unassigned = batch.router.unassigned_problems();
-    let problems = batch.problems.iter().chain(own).cloned().chain(unassigned).collect();
+    let problems = problems_of(&batch, &trees);
     Ok((trees, problems))
+}
+
+/// Returns all problems of reading and decoding sessions.
+fn problems_of(batch: &BatchRead, trees: &[Tree]) -> Vec<Problem> {
+    let own = trees.iter().flat_map(|tree| &tree.problems);
+    batch.problems.iter().chain(own).cloned().chain(batch.router.unassigned_problems()).collect()
 }
 
 /// Data read from TARGETs.
 struct ReadTargets {
     /// The TARGETs, for error messages.
     name: String,
-    batch: BatchRead,
+    history: ReadHistory,
     at: Millis,
     has_ended: bool,
     /// Sessions that were named by id, without duplicates.
@@ -463,23 +468,6 @@ struct ReadTargets {
     /// Sessions that were named by the path of a file or folder of each; empty if some path names none, or several. Their
     /// files may have lines of others.
     own: Vec<SessionId>,
-    /// Stored rows of those sessions whose sources are, or may be, incomplete, and whether they are.
-    stored: BTreeMap<SessionId, (Tree, bool)>,
-}
-
-impl ReadTargets {
-    /// Returns a session's rows, and whether they are the stored ones, which hold more than what was read.
-    fn tree(&self, session: &SessionId, reading: &ReadOptions, now: &Now<'_>) -> (Option<Tree>, bool) {
-        let read = self.batch.router.tree(session, now);
-        let has_more = |(stored, is_incomplete): &&(Tree, bool)| {
-            let is_shorter = |read: &Tree| reading.at.is_none() && stand_in_for(stored, read);
-            *is_incomplete || read.as_ref().is_none_or(is_shorter)
-        };
-        match self.stored.get(session).filter(has_more) {
-            Some((stored, _)) => (Some(stored.clone()), true),
-            None => (read, false),
-        }
-    }
 }
 
 fn read(
@@ -512,7 +500,7 @@ fn read(
         }
     }
     let store = if sessions.is_empty() { None } else { open_store_for_reading(context)? };
-    let (mut expanded, mut sources, mut stored) = (BatchRead::expand(&paths)?, Vec::new(), BTreeMap::new());
+    let expanded = BatchRead::expand(&paths)?;
     let own: Option<Vec<SessionId>> =
         expanded.groups.iter().map(|group| group.session.as_deref().map(SessionId::from)).collect();
     let is_alone =
@@ -521,22 +509,11 @@ fn read(
     if !parts.is_empty() && parts.len() < all {
         return Err(sessions_in_files_alone());
     }
-    // Where texts are wanted, what is left of a damaged file is more than rows.
-    let shows_rows = reading.keep == FactDetail::Rows && reading.events == EventScope::Nothing;
-    for session in &sessions {
-        let mut found = sources_of(session, store.as_ref(), context)?;
-        if let Some(store) = &store
-            && (found.has_less() || shows_rows && found.may_be_less())
-            && let Some(tree) = store.tree(session)?
-        {
-            stored.insert(session.clone(), (tree, !found.is_whole()));
-        }
-        expanded = expanded.merge(found.take_files());
-        sources.push(found);
-    }
+    let sources = sessions.iter().map(|session| sources_of(session, store.as_ref(), context));
+    let sources = sources.collect::<Result<_, _>>()?;
     let options = RouterOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
-    let mut batch = BatchRead::read(expanded, options, reading.dialect);
-    let is_unread = !batch.problems.is_empty();
+    let mut history = ReadHistory::read_files(sources, expanded, options, reading.dialect, store.as_ref())?;
+    let batch = &mut history.batch;
     if has_stdin {
         let mut stdin = io::stdin().lock();
         let failed = |error| CliError::because("cannot read stdin", error);
@@ -554,24 +531,11 @@ fn read(
     }
     context.debug(&format!("{} files read", batch.files));
     if !parts.is_empty() {
-        own = parts.iter().map(|part| session_in(&batch, part)).collect::<Result<_, _>>()?;
+        own = parts.iter().map(|part| session_in(batch, part)).collect::<Result<_, _>>()?;
     }
-    for found in &sources {
-        found.join_to(&mut batch, store.as_ref())?;
-    }
-    // A file that cannot be read, or of which nothing is understood any more, takes nothing away from what it once said.
-    let is_doubtful = |session: &&SessionId| {
-        !stored.contains_key(*session)
-            && (is_unread && shows_rows || !batch.router.sessions().any(|known| known == *session))
-    };
-    let doubtful: Vec<&SessionId> = sessions.iter().filter(is_doubtful).collect();
-    for session in doubtful {
-        if let Some(tree) = store.as_ref().map(|store| store.tree(session)).transpose()?.flatten() {
-            stored.insert(session.clone(), (tree, false));
-        }
-    }
+    history.join_inbox(store.as_ref())?;
     let at = reading.at.unwrap_or_else(|| context.now_ms());
-    Ok(ReadTargets { name, batch, at, has_ended, sessions, own, stored })
+    Ok(ReadTargets { name, history, at, has_ended, sessions, own })
 }
 
 /// Returns the path of one session: of a file or folder that holds many, the one that was changed last.

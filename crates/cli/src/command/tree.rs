@@ -39,7 +39,7 @@ fn print_of_team(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let mut backend = Backend::open(Needs::Rows, context)?;
     for (number, target) in args.targets.iter().enumerate() {
         let session = backend.session(&target.to_string_lossy())?;
-        let tree = backend.tree(&session)?;
+        let tree = backend.queries().tree(&session)?;
         let tree =
             tree.ok_or_else(|| CliError::failed(format!("the tree of {session} is no longer kept")))?;
         if number > 0 && !args.json {

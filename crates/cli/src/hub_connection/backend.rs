@@ -1,4 +1,4 @@
-//! Query interface of the commands: served by the hub over its socket, or by the store in this process if no hub runs.
+//! Chooses who answers the questions of a command: the hub over its socket, a team's server, or the store in this process.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -6,36 +6,29 @@ use std::{
     time::Duration,
 };
 
-use subscope_client::{Client, SessionQuery};
+use subscope_client::Client;
 use subscope_collect::{archive::Archive, sessions_below};
-use subscope_hub::{ListQuery, clock, search::search};
-use subscope_model::{
-    AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, STATS_SCHEMA,
-    SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree,
-};
+use subscope_hub::clock;
+use subscope_model::{Health, SessionId, SessionPage, Text};
 use subscope_program::CliError;
+use subscope_query::{ListQuery, Queries};
 use subscope_store::{Access, OpenError, SessionQueries, SqliteStore, TextIndex, is_disk_full};
 
-use super::{HubConnection, NoHub, StartPolicy};
+use super::{
+    HubConnection, NoHub, StartPolicy,
+    stored_sessions::{StoredSessions, UnstoredSessions},
+};
 use crate::{
-    command::{
-        history,
-        target::{ReadOptions, load_session, roots},
-    },
+    command::{history, target::roots},
     context::Context,
     team_server,
 };
 
-/// Most live sessions that a status is made of.
-const MAX_LIVE: usize = 200;
 /// Time that a command waits for a hub's initial scan: over years of sessions the newest are listed within a second.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(700);
 const POLL: Duration = Duration::from_millis(10);
 /// Newest sessions whose working directories are the known projects.
 const MAX_PROJECT_SESSIONS: usize = 10_000;
-/// Largest page that a hub returns.
-const MAX_PAGE: usize = 1_000;
-
 /// TARGET word for the newest session, the first that `ls` lists.
 pub(crate) const LAST: &str = "last";
 
@@ -55,21 +48,19 @@ pub(crate) enum Needs {
     Texts,
 }
 
-/// Source of answers.
-pub(crate) enum Backend {
+/// Who answers the questions of a command.
+pub(crate) enum Backend<'c> {
+    /// The hub, or the server of a team.
     Hub(Client),
-    /// The store, opened by this process alone or read while another process writes it; with the full text if needed.
-    Store(Box<SqliteStore>, Option<(TextIndex, Archive)>),
-    /// There is no data folder, and none is created for this question: only the sessions with a transcript are known,
-    /// if there are any.
-    Nothing(Vec<SessionId>),
+    Store(Box<StoredSessions>),
+    Nothing(UnstoredSessions<'c>),
 }
 
-impl Backend {
+impl<'c> Backend<'c> {
     /// Connects to the hub, or opens the store. The store is indexed first, so that answers are up to date without a
     /// running hub; if another process writes it, answers are what that process has committed. Where there is neither a
     /// data folder nor a session, both stay away.
-    pub(crate) fn open(needs: Needs, context: &Context) -> Result<Self, CliError> {
+    pub(crate) fn open(needs: Needs, context: &'c Context) -> Result<Self, CliError> {
         if let Some(server) = team_server::asked(context)? {
             return Ok(Self::Hub(Client::of_team(server)));
         }
@@ -81,7 +72,7 @@ impl Backend {
             let on_disk = roots(context).into_iter().flat_map(|root| sessions_below(&root));
             let on_disk: Vec<_> = on_disk.map(|(id, _)| id).collect();
             if start == StartPolicy::Never || on_disk.is_empty() {
-                return Ok(Self::Nothing(on_disk));
+                return Ok(Self::Nothing(UnstoredSessions { on_disk, context }));
             }
         }
         let mut connection = HubConnection::new(start, context)?;
@@ -129,18 +120,32 @@ impl Backend {
     }
 
     /// Indexes what is new into a store, and answers from it.
-    fn indexed(mut store: SqliteStore, needs: Needs, context: &Context) -> Result<Self, CliError> {
+    fn indexed(mut store: SqliteStore, needs: Needs, context: &'c Context) -> Result<Self, CliError> {
         let mut texts = texts(needs, Access::Write, context)?;
         let words = texts.as_mut().map(|(texts, _)| texts);
         history::index_new(&mut store, words, context)?;
-        Ok(Self::Store(Box::new(store), texts))
+        Ok(Self::of_store(store, texts, context))
     }
 
     /// Opens the store read-only: answers are what its writer has committed.
-    fn committed(needs: Needs, context: &Context) -> Result<Self, CliError> {
+    fn committed(needs: Needs, context: &'c Context) -> Result<Self, CliError> {
         let texts = texts(needs, Access::Read, context)?;
         let store = history::open_rows(Access::Read, context)??;
-        Ok(Self::Store(Box::new(store), texts))
+        Ok(Self::of_store(store, texts, context))
+    }
+
+    fn of_store(store: SqliteStore, texts: Option<(TextIndex, Archive)>, context: &Context) -> Self {
+        let silent_since = context.now_ms() - context.limits().longest_ms();
+        Self::Store(Box::new(StoredSessions { store, texts, silent_since }))
+    }
+
+    /// Returns who answers.
+    pub(crate) fn queries(&mut self) -> &mut (dyn Queries + 'c) {
+        match self {
+            Self::Hub(client) => client,
+            Self::Store(store) => &mut **store,
+            Self::Nothing(nothing) => nothing,
+        }
     }
 
     /// Returns the newest sessions that match some words ([`subscope_model::SessionRow::matches`]) first, at most `limit`.
@@ -150,101 +155,14 @@ impl Backend {
         only_live: bool,
         words: &str,
     ) -> Result<SessionPage, CliError> {
-        match self {
-            Self::Hub(client) => fetch_pages(client, limit, only_live, words),
-            Self::Store(store, _) => {
-                let query = ListQuery::of_words(limit.saturating_add(1), words.to_owned());
-                let query = ListQuery { only_live, ..query };
-                Ok(SessionPage::of(store.list(&query)?, limit))
-            }
-            Self::Nothing(_) => Ok(SessionPage::of(Vec::new(), limit)),
-        }
-    }
-
-    /// Returns a session's tree; `None` if it is unknown.
-    pub(crate) fn tree(&mut self, session: &SessionId) -> Result<Option<Tree>, CliError> {
-        match self {
-            Self::Hub(client) => Ok(client.tree(session)?),
-            Self::Store(store, _) => Ok(store.tree(session)?),
-            Self::Nothing(_) => Ok(None),
-        }
-    }
-
-    /// Returns session and agent ids with a prefix, at most `limit` of each.
-    pub(crate) fn names(&mut self, prefix: &str, limit: usize) -> Result<IdMatches, CliError> {
-        match self {
-            Self::Hub(client) => Ok(client.names(prefix, limit)?),
-            Self::Store(store, _) => {
-                let name = |(session_id, agent_id): (SessionId, AgentId)| AgentName { session_id, agent_id };
-                let agents = store.agents_with_prefix(prefix, limit)?;
-                Ok(IdMatches {
-                    schema: NAMES_SCHEMA.into(),
-                    sessions: store.sessions_with_prefix(prefix, limit)?,
-                    agents: agents.into_iter().map(name).collect(),
-                })
-            }
-            Self::Nothing(on_disk) => {
-                let matching = on_disk.iter().filter(|session| session.starts_with(prefix));
-                let sessions = matching.take(limit).cloned().collect();
-                Ok(IdMatches { schema: NAMES_SCHEMA.into(), sessions, ..IdMatches::default() })
-            }
-        }
-    }
-
-    pub(crate) fn stats(&mut self, query: &StatsQuery) -> Result<Stats, CliError> {
-        match self {
-            Self::Hub(client) => Ok(client.stats(query)?),
-            Self::Store(store, _) => Ok(store.stats(query)?),
-            Self::Nothing(_) => Ok(Stats { schema: STATS_SCHEMA.into(), ..Stats::default() }),
-        }
+        let query = ListQuery { only_live, ..ListQuery::of_words(limit, words.to_owned()) };
+        Ok(self.queries().sessions(&query)?)
     }
 
     /// Returns the projects of the newest sessions, and the working directories.
     pub(crate) fn projects(&mut self) -> Result<BTreeSet<Text>, CliError> {
         let rows = self.sessions(MAX_PROJECT_SESSIONS, false, "")?.sessions;
         Ok(rows.into_iter().flat_map(|row| [row.cwd, row.project]).flatten().collect())
-    }
-
-    /// Returns the newest passages that match.
-    pub(crate) fn search(&mut self, query: &SearchQuery) -> Result<Hits, CliError> {
-        let none = || CliError::failed("there is no full-text index");
-        match self {
-            Self::Hub(client) => client.search(query)?.ok_or_else(none),
-            Self::Store(store, texts) => {
-                let (texts, archive) = texts.as_ref().ok_or_else(none)?;
-                Ok(search(&**store, &[], texts, archive, query)?)
-            }
-            Self::Nothing(_) => Ok(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() }),
-        }
-    }
-
-    /// Returns the status of all live sessions, or of one session.
-    pub(crate) fn status(
-        &mut self,
-        session: Option<&SessionId>,
-        context: &Context,
-    ) -> Result<Status, CliError> {
-        let store = match self {
-            Self::Hub(client) => return Ok(client.status(session)?),
-            Self::Store(store, _) => store,
-            Self::Nothing(_) => {
-                let read = |session| load_session(session, &ReadOptions::ROWS, context);
-                let tree = session.and_then(|session| read(session).ok()).map(|loaded| loaded.tree);
-                return Ok(Status::of(tree.as_slice(), context.now_ms()));
-            }
-        };
-        let ids: Vec<SessionId> = match session {
-            Some(session) => vec![session.clone()],
-            None => {
-                // Rows in the store are as they were when last written: no hub has marked silent sessions as lost. Skip
-                // those beyond the limit.
-                let since = context.now_ms() - context.limits().longest_ms();
-                let rows = store.list(&ListQuery::live(MAX_LIVE))?.into_iter();
-                rows.filter(|row| row.last_event_at_ms >= Some(since)).map(|row| row.id).collect()
-            }
-        };
-        let trees = ids.iter().filter_map(|id| store.tree(id).transpose()).collect::<Result<Vec<_>, _>>()?;
-        Ok(Status::of(&trees, context.now_ms()))
     }
 
     /// Returns the files of this machine from which stored rows are derived; `None` if the answers are about other
@@ -254,7 +172,7 @@ impl Backend {
             Ok(Some(store.sources()?.into_iter().map(|source| source.path).collect()))
         };
         match self {
-            Self::Store(store, _) => of(store),
+            Self::Store(stored) => of(&stored.store),
             Self::Hub(_) if team_server::asked(context)?.is_some() => Ok(None),
             Self::Hub(_) => match history::open_rows(Access::Read, context)? {
                 Ok(store) => of(&store),
@@ -281,7 +199,7 @@ impl Backend {
         if word == LAST {
             return first_session(self.sessions(1, false, "")?);
         }
-        let found = self.names(word, MAX_PREFIX_MATCHES)?.sessions;
+        let found = self.queries().names(word, MAX_PREFIX_MATCHES)?.sessions;
         one_of(word, found)?.ok_or_else(|| unknown_session(word))
     }
 }
@@ -344,28 +262,5 @@ fn wait_until_caught_up(client: &mut Client) -> bool {
             return !is_reading;
         }
         std::thread::sleep(POLL);
-    }
-}
-
-/// Requests pages until there are `limit` sessions.
-fn fetch_pages(
-    client: &mut Client,
-    limit: usize,
-    only_live: bool,
-    words: &str,
-) -> Result<SessionPage, CliError> {
-    let mut all = SessionPage { schema: SESSIONS_SCHEMA.into(), ..SessionPage::default() };
-    loop {
-        let wanted = limit.saturating_sub(all.sessions.len()).min(MAX_PAGE);
-        let after = all.next.take().map(|next| next.to_string());
-        let query = SessionQuery { limit: Some(wanted), after, only_live, words: words.to_owned() };
-        let page = client.sessions(&query)?;
-        all.sessions.extend(page.sessions);
-        all.next = page.next;
-        if all.next.is_none() || all.sessions.len() >= limit {
-            // The hub returns at least one session, even for a limit of 0.
-            all.sessions.truncate(limit);
-            return Ok(all);
-        }
     }
 }

@@ -8,6 +8,7 @@
 mod backend;
 mod log;
 mod start;
+mod stored_sessions;
 
 use std::{
     io,

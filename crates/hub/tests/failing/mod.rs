@@ -106,10 +106,6 @@ impl<S: Store> SessionQueries for Failing<S> {
         self.read(|store| store.agents_with_prefix(prefix, limit))
     }
 
-    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
-        self.read(|store| store.agent_label(session, agent))
-    }
-
     fn session_row(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.read(|store| store.session_row(session))
     }
@@ -147,6 +143,10 @@ impl<S: Store> History for Failing<S> {
 
     fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
         self.read(|store| store.session_keys(session))
+    }
+
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+        self.read(|store| store.agent_label(session, agent))
     }
 
     fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {

@@ -8,10 +8,10 @@ use axum::{
 };
 use serde::Deserialize;
 use subscope_export::iteration;
-use subscope_hub::ListQuery;
 use subscope_model::{AgentId, Compared, Comparison, Iterations, SessionId, Text, Tree};
+use subscope_query::{ListQuery, Queries};
 
-use crate::{api_error::ApiError, ask::ask, session_reader::find_tree, state::App};
+use crate::{api_error::ApiError, routes::questions::QuestionServer as _, state::App};
 
 /// Most sessions whose folders are looked at for records, and most records.
 const MAX_SESSIONS: usize = 10_000;
@@ -43,7 +43,7 @@ pub(super) async fn compare(
     State(app): State<App>,
     Query(query): Query<CompareQuery>,
 ) -> Result<Json<Comparison>, ApiError> {
-    let (a, b) = (find_tree(&app, query.a).await?, find_tree(&app, query.b).await?);
+    let (a, b) = (app.find_tree(&(), query.a).await?, app.find_tree(&(), query.b).await?);
     let (agent_a, agent_b) = (query.agent_a.as_ref(), query.agent_b.as_ref());
     Ok(Json(Comparison::of(compared(&a, agent_a)?, compared(&b, agent_b)?)))
 }
@@ -61,8 +61,9 @@ fn compared<'t>(tree: &'t Tree, agent: Option<&AgentId>) -> Result<Compared<'t>,
     responses((status = 200, description = "subscope.iterations/1: the newest 500, the newest first.", body = ref("#/components/schemas/Iterations")))
 )]
 pub(super) async fn iterations(State(app): State<App>) -> Result<Json<Iterations>, ApiError> {
-    let rows = ask(|reply| app.hub.sessions(ListQuery::first(MAX_SESSIONS), reply)).await?;
-    let folders: BTreeSet<Text> = rows.into_iter().filter_map(|row| row.cwd).collect();
+    let list = |queries: &mut dyn Queries| queries.sessions(&ListQuery::first(MAX_SESSIONS));
+    let page = app.ask(&(), None, list).await?;
+    let folders: BTreeSet<Text> = page.sessions.into_iter().filter_map(|row| row.cwd).collect();
     let read = move || iteration::of_projects(folders.iter().map(|folder| &**folder), MAX_ITERATIONS);
     let found = tokio::task::spawn_blocking(read).await;
     found.map(Json).map_err(|_| ApiError::unavailable("the records cannot be read"))

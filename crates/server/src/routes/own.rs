@@ -12,7 +12,6 @@ use axum::{
     response::IntoResponse,
 };
 use serde::Deserialize;
-use serde_json::Value;
 use subscope_model::{ContentLevel, Health, OLDEST_PROTOCOL, PROTOCOL, Sending, Setup};
 
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
@@ -174,14 +173,4 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
         let _ = writeln!(text, "subscope_answers_total{{status=\"{class}xx\"}} {count}");
     }
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
-}
-
-/// Describes the routes.
-#[utoipa::path(
-    get, path = "/openapi.json",
-    responses((status = 200, description = "This document (OpenAPI 3.1).", body = Object))
-)]
-pub(super) async fn description() -> Result<Json<Value>, ApiError> {
-    let document = super::BODY_TYPES.describe(&super::api_routes().1);
-    document.map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
 }

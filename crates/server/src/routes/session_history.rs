@@ -1,4 +1,4 @@
-//! Routes of one session: tree, timeline, complete event feed, and exports.
+//! Routes of one session that only a hub has: spending, event log, complete event feed, and exports.
 
 use std::io::{self, BufWriter, Write};
 
@@ -13,18 +13,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use subscope_export::{
-    DownloadSource, Format, Mask, NeededEvents, NeededFacts, Saved, write_download, write_html,
+    ExportPage, ExportSource, Format, Mask, NeededEvents, NeededFacts, Shape, write_export,
 };
-use subscope_hub::clock;
 use subscope_model::{
-    Actor, AgentId, Event, EventKind, EventRecord, Millis, SessionId, Spending, ToolUseId, Tree,
+    Actor, AgentId, Event, EventKind, EventRecord, SessionId, SessionText, Spending, ToolUseId,
 };
-use subscope_render::timeline::{Lane, PathShares, Step, timeline};
+use subscope_render::timeline::timeline;
 use tokio::sync::mpsc;
 
 use crate::{
     api_error::ApiError,
-    session_reader::{HistoryRequest, SessionHistory, find_tree, read_session},
+    ask::ask,
+    routes::questions::QuestionServer as _,
+    session_reader::{HistoryRequest, SessionHistory, read_session},
     state::App,
 };
 
@@ -32,70 +33,57 @@ use crate::{
 const PAGE_EVENTS: usize = 1_000;
 const MAX_PAGE_EVENTS: usize = 50_000;
 
+/// Default and maximum number of events per page of the log.
+const PAGE_LOGGED_EVENTS: usize = 1_000;
+const MAX_PAGE_LOGGED_EVENTS: usize = 10_000;
+
 /// Maximum length of texts in brief events.
 const MAX_BRIEF_CHARACTERS: usize = 400;
 
 #[derive(Deserialize)]
-pub(super) struct TimelineQuery {
-    since: Option<u64>,
+pub(super) struct EventsQuery {
+    after: Option<u64>,
+    limit: Option<usize>,
 }
 
-/// Timeline of a session.
+/// A page of events.
 #[derive(Serialize, JsonSchema)]
-pub struct TimelinePage {
+pub(super) struct EventPage {
     schema: &'static str,
-    /// Highest rev of its rows.
-    rev: Option<u64>,
-    start_ms: Millis,
-    end_ms: Millis,
-    lanes: Vec<Lane>,
-    critical_path: Vec<Step>,
-    path: PathShares,
+    events: Vec<Event>,
+    /// Place of the last event, to ask for the page after it; null if there are no more for now.
+    next: Option<u64>,
 }
 
-impl TimelinePage {
-    /// Returns the timeline of a tree at `now`, with only the lanes that may have changed after the rev `since`; `None`
-    /// if nothing in it has a time.
-    pub fn of(tree: &Tree, now: Option<Millis>, since: Option<u64>) -> Option<Self> {
-        let timeline = timeline(tree, now)?;
-        let is_changed = |row: &subscope_model::Agent| match (since, row.rev) {
-            (Some(since), Some(rev)) => rev > since || row.status.is_live(),
-            _ => true,
-        };
-        // One lane per agent, in the same order.
-        let lanes = timeline.lanes.into_iter().zip(&tree.agents).filter(|(_, row)| is_changed(row));
-        Some(Self {
-            schema: "subscope.timeline/1",
-            rev: tree.agents.iter().filter_map(|agent| agent.rev).max(),
-            start_ms: timeline.start_ms,
-            end_ms: timeline.end_ms,
-            lanes: lanes.map(|(lane, _)| lane).collect(),
-            critical_path: timeline.critical_path,
-            path: timeline.path,
-        })
-    }
-}
-
-/// Returns the timeline of a session: a lane per agent with its activity and waits, and the critical path.
+/// Returns a session's events after a number in the event log.
 #[utoipa::path(
-    get, path = "/api/v1/sessions/{id}/timeline",
+    get, path = "/api/v1/sessions/{id}/events",
     params(
         ("id" = String, Path, description = "The session's id."),
-        ("since" = Option<u64>, Query, description = "The `rev` of an earlier timeline: returns only lanes that may have changed since."),
+        ("after" = Option<u64>, Query, description = "A `seq`. Default: the beginning of the log."),
+        ("limit" = Option<usize>, Query, description = "The most entries of a page: 1000 by default, 10000 at most."),
     ),
     responses(
-        (status = 200, description = "subscope.timeline/1: rev, start_ms, end_ms, lanes, critical_path, path.", body = ref("#/components/schemas/TimelinePage")),
-        (status = 404, description = "No such session, or nothing in it has a time."),
+        (status = 200, description = "subscope.events/1; `next` is null if there are no more for now.", body = ref("#/components/schemas/EventPage")),
+        (status = 404, description = "No such session."),
+        (status = 410, description = "The log no longer has this place."),
     )
 )]
-pub(super) async fn lanes(
+pub(super) async fn events(
     State(app): State<App>,
     Path(session): Path<SessionId>,
-    Query(query): Query<TimelineQuery>,
-) -> Result<Json<TimelinePage>, ApiError> {
-    let tree = find_tree(&app, session).await?;
-    let page = TimelinePage::of(&tree, Some(clock::now_ms()), query.since);
-    page.map(Json).ok_or(ApiError::not_found("time in that session"))
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<EventPage>, ApiError> {
+    let limit = query.limit.unwrap_or(PAGE_LOGGED_EVENTS).clamp(1, MAX_PAGE_LOGGED_EVENTS);
+    let after = query.after.unwrap_or(0);
+    app.find_tree(&(), session.clone()).await?;
+    let events = ask(|reply| app.hub.events_after(after, Some(session), limit + 1, reply)).await?;
+    let gone = || ApiError::new(StatusCode::GONE, "the log does not reach back there: begin with the tree");
+    let mut events = events.ok_or_else(gone)?;
+    let has_more = events.len() > limit;
+    events.truncate(limit);
+    let next = events.last().filter(|_| has_more).map(|event| event.seq);
+    Ok(Json(EventPage { schema: "subscope.events/1", events, next }))
 }
 
 /// Returns what the agents of a session spent over time, read from its sources.
@@ -218,36 +206,6 @@ fn truncate_texts(value: &mut Value) {
 }
 
 #[derive(Deserialize)]
-pub(super) struct TreeQuery {
-    at: Option<Millis>,
-}
-
-/// Returns a session's tree.
-#[utoipa::path(
-    get, path = "/api/v1/sessions/{id}/tree",
-    params(
-        ("id" = String, Path, description = "The session's id."),
-        ("at" = Option<i64>, Query, description = "The time for which to return the tree, in milliseconds since 1970."),
-    ),
-    responses(
-        (status = 200, description = "subscope.tree/1, as `subscope tree --json` prints it.", body = ref("#/components/schemas/Tree")),
-        (status = 404, description = "No such session, or it had not begun at that time."),
-    )
-)]
-pub(super) async fn tree(
-    State(app): State<App>,
-    Path(session): Path<SessionId>,
-    Query(query): Query<TreeQuery>,
-) -> Result<Json<Tree>, ApiError> {
-    if query.at.is_none() {
-        return find_tree(&app, session).await.map(Json);
-    }
-    let history =
-        read_session(&app, session, HistoryRequest { at: query.at, ..HistoryRequest::default() }).await?;
-    Ok(Json(history.tree))
-}
-
-#[derive(Deserialize)]
 pub(super) struct ExportQuery {
     #[serde(rename = "as")]
     format: Format,
@@ -302,7 +260,7 @@ pub(super) async fn export(
     let name: String = session.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     let disposition = format!("attachment; filename=\"subscope-{name}.{extension}\"");
     headers.extend(HeaderValue::from_str(&disposition).ok().map(|it| (header::CONTENT_DISPOSITION, it)));
-    let body = streamed(move |out| write_export(query.format, mask, history, out));
+    let body = streamed(move |out| write_history(query.format, mask, history, out));
     Ok((StatusCode::OK, headers, body).into_response())
 }
 
@@ -342,24 +300,26 @@ impl Write for ChunkWriter {
     }
 }
 
-fn write_export(format: Format, mask: Mask, history: SessionHistory, out: &mut dyn Write) -> io::Result<()> {
+fn write_history(format: Format, mask: Mask, history: SessionHistory, out: &mut dyn Write) -> io::Result<()> {
     let SessionHistory { tree, events, detail, resolve, provider } = history;
-    if format == Format::Html {
-        let page = subscope_page::saved().ok_or(io::ErrorKind::NotFound)?;
-        let spending = detail.map(|detail| Spending::of(&tree, &detail.responses));
-        let saved = Saved {
-            tree: &tree,
-            timeline: timeline(&tree, None),
-            spending: spending.as_ref(),
-            events: events.iter().map(|event| event.read(&resolve)),
-        };
-        return write_html((&page.0, &page.1), &saved, mask, out);
-    }
+    let parts = if format == Format::Html { subscope_page::saved() } else { None };
+    let parts = parts.as_ref().map(|(before, behind)| (before.as_str(), behind.as_str()));
+    let texts: Vec<SessionText> = match format.needs().events {
+        NeededEvents::Texts => events.iter().filter_map(SessionText::of_record).collect(),
+        NeededEvents::Nothing | NeededEvents::Waits | NeededEvents::All => Vec::new(),
+    };
     let harness = tree.session.harness.as_deref();
-    let provider = &|model: Option<&str>| provider(harness, model);
-    let source =
-        DownloadSource { tree: &tree, detail: detail.as_ref(), events: &events, resolve: &resolve, provider };
-    write_download(format, &source, mask, out)
+    let source = ExportSource {
+        tree: &tree,
+        detail: detail.as_ref(),
+        events: &events,
+        texts: &texts,
+        resolve: &resolve,
+        provider: &|model| provider(harness, model),
+        shape: Shape::Event,
+        page: parts.map(|parts| ExportPage { parts, timeline: timeline(&tree, None) }),
+    };
+    write_export(format, &source, mask, out)
 }
 
 #[cfg(test)]

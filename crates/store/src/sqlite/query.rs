@@ -422,26 +422,6 @@ impl SessionQueries for SqliteStore {
         })
     }
 
-    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
-        let sql = "SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0";
-        let no: Option<i64> = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
-        let Some(no) = no else { return Ok(None) };
-        if agent == AgentId::ROOT {
-            return Ok(Some(AgentLabel { id: agent.into(), agent_type: None, description: None }));
-        }
-        for column in ["id", "spawned_by"] {
-            let sql =
-                format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
-            let label = select_one(&self.db, &sql, params![no, agent], |row| {
-                Ok(AgentLabel { id: AgentId(row.get(0)?), agent_type: row.get(1)?, description: row.get(2)? })
-            })?;
-            if label.is_some() {
-                return Ok(label);
-            }
-        }
-        Ok(None)
-    }
-
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {
         let columns = SESSIONS.checked_columns(self.has_sums);
         let sql = format!("SELECT {columns}, kept_ms FROM sessions WHERE id = ?1 AND is_forgotten = 0");
@@ -599,6 +579,26 @@ impl History for SqliteStore {
                 self.stats_of_trees(query, unsaved, vec![Problem { at: FILE.to_owned(), what }])
             }
         }
+    }
+
+    fn agent_label(&self, session: &SessionId, agent: &str) -> StoreResult<Option<AgentLabel>> {
+        let sql = "SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0";
+        let no: Option<i64> = select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?;
+        let Some(no) = no else { return Ok(None) };
+        if agent == AgentId::ROOT {
+            return Ok(Some(AgentLabel { id: agent.into(), agent_type: None, description: None }));
+        }
+        for column in ["id", "spawned_by"] {
+            let sql =
+                format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
+            let label = select_one(&self.db, &sql, params![no, agent], |row| {
+                Ok(AgentLabel { id: AgentId(row.get(0)?), agent_type: row.get(1)?, description: row.get(2)? })
+            })?;
+            if label.is_some() {
+                return Ok(label);
+            }
+        }
+        Ok(None)
     }
 
     fn files_of(&self, session: &SessionId) -> StoreResult<Vec<PathBuf>> {

@@ -95,17 +95,6 @@ pub(crate) fn check(which: &str, store: &mut dyn FilledStore) -> Answers {
     assert_eq!(found, [(trees[2].session.id.clone(), agent.clone())], "{which}");
     assert!(store.agents_with_prefix("root", 5).unwrap().is_empty(), "{which}");
     assert!(store.agents_with_prefix("a%", 5).unwrap().is_empty(), "{which}: a prefix is no pattern");
-    let nested = &trees[2];
-    for row in &nested.agents {
-        let named = store.agent_label(&nested.session.id, row.id.as_str()).unwrap().unwrap();
-        let label = (&named.id, &named.agent_type, &named.description);
-        assert_eq!(label, (&row.id, &row.agent_type, &row.description), "{which}");
-        let call = row.spawned_by.as_ref().map_or("root", |call| call.as_str());
-        assert_eq!(store.agent_label(&nested.session.id, call).unwrap(), Some(named), "{which}");
-    }
-    assert_eq!(store.agent_label(&nested.session.id, "").unwrap(), None, "{which}");
-    assert_eq!(store.agent_label(&trees[0].session.id, agent.as_str()).unwrap(), None, "{which}");
-    assert_eq!(store.agent_label(&SessionId("none".into()), "root").unwrap(), None, "{which}");
     for row in &rows {
         assert_eq!(store.session_row(&row.id).unwrap().map(|row| row.id), Some(row.id.clone()), "{which}");
         let prefix = row.id.get(..8).unwrap();

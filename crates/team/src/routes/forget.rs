@@ -44,7 +44,8 @@ pub(super) async fn post(
         return Err(ApiError::forbidden("an admin's token removes others' sessions"));
     }
     let user = request.user.clone();
-    let sessions = app.ask(&identity, TeamFilter::default(), move |reader| reader.sessions_of(&user)).await?;
+    let sessions =
+        app.read(&identity, TeamFilter::default(), move |reader| reader.sessions_of(&user)).await?;
     let owner = Identity { user: request.user, ..identity.clone() };
     let mut rows = Snapshots::default();
     let latest = latest_rev();
@@ -58,13 +59,13 @@ pub(super) async fn post(
         }
     }
     if !pinned.is_empty() {
-        app.ask(&identity, TeamFilter::default(), move |reader| reader.delete_rows(&pinned)).await?;
+        app.read(&identity, TeamFilter::default(), move |reader| reader.delete_rows(&pinned)).await?;
     }
     if !sessions.is_empty() {
         let stored = app.gather.put(rows).await;
         stored.map_err(|error| ApiError::unavailable(error.to_string()))?;
         let ids: Vec<SessionId> = sessions.iter().map(|(session, ..)| session.clone()).collect();
-        app.ask(&identity, TeamFilter::default(), move |reader| reader.delete_bodies(&ids)).await?;
+        app.read(&identity, TeamFilter::default(), move |reader| reader.delete_bodies(&ids)).await?;
     }
     Ok(Json(Forgotten { forgotten: sessions.len() }))
 }

@@ -10,7 +10,6 @@ use axum::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 use subscope_hub::clock;
 use subscope_server::ApiError;
 
@@ -78,7 +77,7 @@ pub(super) async fn metrics(
     State(app): State<TeamApp>,
     caller: Caller,
 ) -> Result<impl IntoResponse, ApiError> {
-    let machines = app.ask(&caller.identity, TeamFilter::default(), |reader| reader.machines()).await?;
+    let machines = app.read(&caller.identity, TeamFilter::default(), |reader| reader.machines()).await?;
     let counters = &app.gather.counters;
     let mut text = String::new();
     let mut figure = |name: &str, kind: &str, help: &str, value: u64| {
@@ -130,13 +129,4 @@ pub(super) async fn metrics(
 /// Escapes a label's value; names of machines come from elsewhere.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], "\\n")
-}
-
-/// Returns the OpenAPI document.
-#[utoipa::path(
-    get, path = "/openapi.json",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object), (status = 401, description = "No token."))
-)]
-pub(super) async fn description(_: Caller) -> Result<Json<Value>, ApiError> {
-    super::description().map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
 }

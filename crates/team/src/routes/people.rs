@@ -9,7 +9,7 @@ use subscope_hub::clock;
 use subscope_model::{Millis, People, WorkingSessions};
 use subscope_server::ApiError;
 
-use super::{TeamApp, queries::require_days};
+use super::{TeamApp, stats::require_days};
 use crate::{auth::Caller, read::TeamFilter};
 
 /// A session at work whose machine has saved nothing of it for so long is not counted as one: the machine may be off.
@@ -17,23 +17,19 @@ const SILENT_MS: Millis = 3_600_000;
 /// After so long it is not listed either.
 const GONE_MS: Millis = 24 * 3_600_000;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct PeopleParameters {
+    /// First day of the sums, 2026-11-01.
     from: Option<String>,
+    /// Last day of the sums.
     to: Option<String>,
 }
 
 /// Lists users with their machines.
 #[utoipa::path(
     get, path = "/api/v1/people",
-    params(
-        ("from" = Option<String>, Query, description = "First day of the sums, 2026-11-01."),
-        ("to" = Option<String>, Query, description = "Last day of the sums."),
-        ("project" = Option<String>, Query, description = "Only sessions of this project."),
-        ("user" = Option<String>, Query, description = "Only this user."),
-        ("team" = Option<String>, Query, description = "Only users of this team."),
-        ("machine" = Option<String>, Query, description = "Only this machine."),
-    ),
+    params(PeopleParameters, TeamFilter),
     responses(
         (status = 200, description = "subscope.people/1, the latest event first: sums over the days, the rest over all sessions.", body = ref("#/components/schemas/People")),
         (status = 400, description = "An invalid day."),
@@ -48,19 +44,14 @@ pub(super) async fn people(
 ) -> Result<Json<People>, ApiError> {
     require_days([&days.from, &days.to])?;
     let since = clock::now_ms() - SILENT_MS;
-    let people = app.ask(&caller.identity, filter, move |reader| reader.people(days.from, days.to, since));
+    let people = app.read(&caller.identity, filter, move |reader| reader.people(days.from, days.to, since));
     people.await.map(Json)
 }
 
 /// Lists the sessions at work with their agents at work.
 #[utoipa::path(
     get, path = "/api/v1/working",
-    params(
-        ("project" = Option<String>, Query, description = "Only sessions of this project."),
-        ("user" = Option<String>, Query, description = "Only sessions of this user."),
-        ("team" = Option<String>, Query, description = "Only sessions of this team's users."),
-        ("machine" = Option<String>, Query, description = "Only sessions of this machine."),
-    ),
+    params(TeamFilter),
     responses(
         (status = 200, description = "subscope.working/1, the newest event first, at most 1000: sessions that their machine has \
             saved in the last 24 hours.", body = ref("#/components/schemas/WorkingSessions")),
@@ -73,5 +64,5 @@ pub(super) async fn working(
     Query(filter): Query<TeamFilter>,
 ) -> Result<Json<WorkingSessions>, ApiError> {
     let since = clock::now_ms() - GONE_MS;
-    app.ask(&caller.identity, filter, move |reader| reader.working(since)).await.map(Json)
+    app.read(&caller.identity, filter, move |reader| reader.working(since)).await.map(Json)
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use subscope_model::StatsQuery;
+use subscope_query::Queries as _;
 use subscope_render::text::plural;
 use subscope_store::{OpenError, RepairError, Repaired, SqliteStore, TextIndex};
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use subscope_client::Client;
 use subscope_hub::index::{IndexError, IndexOptions, Progress, Report, index as build_index, retire};
 use subscope_model::{Health, HubMode, Millis, StatsQuery};
+use subscope_query::Queries as _;
 use subscope_render::text;
 use subscope_store::{
     Access, Location, OpenError, SetAside, SqliteStore, StoreError, TextIndex, is_disk_full,

@@ -47,8 +47,8 @@ pub(in crate::command) fn of_all_projects(
     limit: usize,
     context: &Context,
 ) -> Result<Vec<Iteration>, CliError> {
-    let found = iteration::list(&folders_of_all_projects(context)?).into_iter().take(limit);
-    Ok(found.map(|(folder, meta)| iteration::read_figures(&folder, meta)).collect())
+    let projects = Backend::open(Needs::Rows, context)?.projects()?;
+    Ok(iteration::of_projects(projects.iter().map(|project| &**project), limit).iterations)
 }
 
 /// The default directory of `run` in the projects of all sessions.

@@ -50,7 +50,7 @@ const MAX_UNKNOWN_FILES: usize = 250;
 
 /// Returns what is in the harnesses' folders and is no row because it is not read: databases, and files, which are one
 /// problem together.
-fn not_read(args: &LsArgs, backend: &Backend, context: &Context) -> Result<Vec<Problem>, CliError> {
+fn not_read(args: &LsArgs, backend: &Backend<'_>, context: &Context) -> Result<Vec<Problem>, CliError> {
     let mut roots = roots(context);
     if let Some(name) = &args.harness {
         roots.retain(|root| root.harness.name() == name);
@@ -76,13 +76,13 @@ const MAX_LIKE_NAMED: usize = 1_000;
 
 /// Returns the sessions whose ids begin like one of these, other than random ids do: those are unique after a few
 /// characters.
-fn like_named(rows: &[SessionRow], backend: &mut Backend) -> Result<Vec<SessionId>, CliError> {
+fn like_named(rows: &[SessionRow], backend: &mut Backend<'_>) -> Result<Vec<SessionId>, CliError> {
     let head = |row: &SessionRow| row.id.chars().take(SHORT_ID).collect::<String>();
     let is_random = |head: &String| head.chars().all(|letter| letter.is_ascii_hexdigit());
     let heads: BTreeSet<String> = rows.iter().map(head).filter(|head| !is_random(head)).collect();
     let mut found = Vec::new();
     for head in heads {
-        found.extend(backend.names(&head, MAX_LIKE_NAMED)?.sessions);
+        found.extend(backend.queries().names(&head, MAX_LIKE_NAMED)?.sessions);
     }
     Ok(found)
 }

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
             .hint("prompt, message, thought, tool input, tool result"));
     }
     let now = context.now_ms();
-    let found = backend.search(&SearchQuery {
+    let found = backend.queries().search(&SearchQuery {
         terms: args.query.clone(),
         session,
         kind: args.kind.as_deref().map(Text::from),

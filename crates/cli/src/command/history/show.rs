@@ -30,12 +30,12 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     let (session, agent) = match args.agent.split_once('/') {
         Some((session, agent)) => (backend.session(session)?, agent.to_owned()),
         None => {
-            let found = backend.names(&args.agent, 2)?.agents;
+            let found = backend.queries().names(&args.agent, 2)?.agents;
             let AgentName { session_id, agent_id } = one_agent(&found, &args.agent)?;
             (session_id, agent_id.as_str().to_owned())
         }
     };
-    let tree = backend.tree(&session)?;
+    let tree = backend.queries().tree(&session)?;
     let tree = tree.ok_or_else(|| CliError::failed("the session is gone"))?;
     let agent = find_agent(&tree, &agent)?;
     if args.json {

@@ -14,7 +14,7 @@ pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
         harness: args.harness.as_deref().map(Text::from),
         time_zone: Some(context.zone().clone()),
     };
-    let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;
+    let stats = Backend::open(Needs::Rows, context)?.queries().stats(&query)?;
     if args.json {
         output::print_json(&stats)?;
         return context.report(&stats.problems);

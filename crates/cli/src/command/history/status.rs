@@ -33,7 +33,7 @@ pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliErr
         (Some(prefix), _) => Some(backend.session(prefix)?),
         (None, named) => named,
     };
-    let status = backend.status(session.as_ref(), context)?;
+    let status = backend.queries().status(session.as_ref(), context.now_ms())?;
     if args.json {
         return output::print_json(&StatusOutput { status, hub: backend.health() });
     }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use subscope_client::publish::Publisher;
 use subscope_mcp::{AgentServer, AgentSpec, IsStopRequested, serve};
 use subscope_model::{AgentId, Flag, SessionId};
+use subscope_query::Queries as _;
 use subscope_render::{Charset, safe};
 use subscope_run::session_of_caller;
 

@@ -69,12 +69,14 @@ impl QueryHost for Context {
     }
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError> {
-        Backend::open(Needs::Rows, self).and_then(|mut all| all.tree(session)).map_err(host_error)
+        let tree = Backend::open(Needs::Rows, self).and_then(|mut all| Ok(all.queries().tree(session)?));
+        tree.map_err(host_error)
     }
 
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Result<Hits, QueryError> {
         let query = SearchQuery { terms: terms.to_vec(), session, limit, ..SearchQuery::default() };
-        Backend::open(Needs::Texts, self).and_then(|mut all| all.search(&query)).map_err(host_error)
+        let hits = Backend::open(Needs::Texts, self).and_then(|mut all| Ok(all.queries().search(&query)?));
+        hits.map_err(host_error)
     }
 
     fn events(&self, session: &SessionId) -> Result<Vec<Event>, QueryError> {

@@ -52,7 +52,8 @@ pub(super) fn hub_figures(hub: &HubHandle) -> Option<Figures> {
 
 fn is_live(hub: &HubHandle) -> bool {
     let since = clock::now_ms() - LIVE_MS;
-    let rows = ask(|reply| hub.sessions(ListQuery::live(1), reply)).unwrap_or_default();
+    let page = ask(|reply| hub.ask(None, reply, |queries| queries.sessions(&ListQuery::live(1))));
+    let rows = page.and_then(Result::ok).unwrap_or_default().sessions;
     rows.iter().any(|row| row.last_event_at_ms.is_some_and(|last| last > since))
 }
 

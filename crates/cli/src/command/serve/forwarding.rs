@@ -26,8 +26,8 @@ use subscope_export::{Mask, SpanSource, SpanWriter, encode_otlp, halve_otlp, rej
 use subscope_harness::provider;
 use subscope_hub::{EnqueueOutcome, HubHandle, ReplyCallback, UpdateQueue, clock};
 use subscope_model::{Agent, Forwarding, Millis, SessionId, Update};
+use subscope_query::{ListQuery, Queries};
 use subscope_session::{EventScope, FactDetail, RouterOptions};
-use subscope_store::ListQuery;
 
 use self::queue::{QueuedRequest, SpanQueue};
 use super::history_service::HistoryService;
@@ -306,10 +306,16 @@ impl SessionQueuer<'_> {
             return false;
         }
         let query = ListQuery { kept_since: Some(self.state.queue.since), ..ListQuery::first(usize::MAX) };
-        let Some(rows) = self.ask(|reply| self.hub.sessions(query, reply)) else { return false };
+        let list = move |queries: &mut dyn Queries| queries.sessions(&query);
+        let Some(page) = self.ask(|reply| self.hub.ask(None, reply, list)).and_then(Result::ok) else {
+            return false;
+        };
         let since: Millis = self.state.queue.since;
         let is_new = |last: Option<Millis>| last.is_none_or(|last| last >= since);
-        rows.iter().filter(|row| is_new(row.last_event_at_ms)).for_each(|row| self.sessions.mark(&row.id));
+        page.sessions
+            .iter()
+            .filter(|row| is_new(row.last_event_at_ms))
+            .for_each(|row| self.sessions.mark(&row.id));
         true
     }
 

@@ -1,8 +1,5 @@
 //! Reads complete sessions for requests to the server: from files, from the archive if these are gone, and from stored
 //! input. One request at a time, on a low-priority thread.
-//!
-//! Does the same as [`load_session`](super::super::target::load_session), but without a
-//! [`Context`](crate::context::Context), which a hub hosted by another command does not have.
 
 use std::{
     path::PathBuf,
@@ -14,14 +11,14 @@ use std::{
 
 use subscope_harness::{Root, provider};
 use subscope_hub::{
-    AskError, BatchRead, ReplyCallback, SessionSources, clock, index::IndexOptions, stand_in_for,
+    AskError, BatchRead, HistoryRows, ReadHistory, ReplyCallback, SessionSources, clock, index::IndexOptions,
 };
 use subscope_model::{Millis, Payload, SessionId, Tree};
 use subscope_server::{
     Demo, HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession,
 };
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
-use subscope_store::{Access, SessionQueries, SqliteStore};
+use subscope_store::{Access, SqliteStore};
 
 use super::super::{demo, target::transcripts_of};
 
@@ -121,24 +118,14 @@ impl HistoryService {
         session: &SessionId,
         options: RouterOptions,
     ) -> anyhow::Result<Option<ReadSources>> {
-        let at = options.cutoff;
+        let now = self.now(options.cutoff);
         let store = SqliteStore::open(&self.data, Access::Read, &self.rules, 0)?;
         let transcripts = transcripts_of(&self.roots, session);
         let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
-        if !sources.is_whole() {
-            // The stored rows hold more than the remaining files.
-            return Ok(None);
-        }
-        let shows_rows = options.keep == FactDetail::Rows && options.events == EventScope::Nothing;
-        let (has_less, may_be_less) = (sources.has_less(), sources.may_be_less());
-        let batch = sources.read(Some(&store), options)?;
-        // A file that cannot be read takes nothing away.
-        let is_doubtful = has_less || shows_rows && (may_be_less || !batch.problems.is_empty());
-        let stored = if is_doubtful { store.tree(session)? } else { None };
-        let Some(tree) = batch.router.tree(session, &self.now(at)) else { return Ok(None) };
-        if at.is_none() && stored.is_some_and(|stored| stand_in_for(&stored, &tree)) {
-            return Ok(None);
-        }
-        Ok(Some(ReadSources { batch, tree }))
+        let history = ReadHistory::read_session(sources, options, Some(&store))?;
+        Ok(match history.rows(session, &now) {
+            Some(HistoryRows::Read(tree)) => Some(ReadSources { batch: history.batch, tree }),
+            Some(HistoryRows::Stored(_)) | None => None,
+        })
     }
 }

@@ -71,7 +71,7 @@ impl QueryHandler {
                 Answer::Sessions(page.sessions, page.next.is_some())
             }
             Question::Tree(session) => {
-                let tree = Backend::open(Needs::Rows, context)?.tree(&session)?;
+                let tree = Backend::open(Needs::Rows, context)?.queries().tree(&session)?;
                 Answer::Tree(session, tree.map(Box::new))
             }
             Question::Events(session) if is_of_team(context)? => {
@@ -93,11 +93,11 @@ impl QueryHandler {
                 if query.terms.iter().all(|term| words(term).is_empty()) {
                     return Err(CliError::usage("the query has no word"));
                 }
-                let hits = Backend::open(Needs::Texts, context)?.search(&query)?;
+                let hits = Backend::open(Needs::Texts, context)?.queries().search(&query)?;
                 Answer::Found(query, hits)
             }
             Question::Stats(query) => {
-                let stats = Backend::open(Needs::Rows, context)?.stats(&query)?;
+                let stats = Backend::open(Needs::Rows, context)?.queries().stats(&query)?;
                 Answer::Stats(query, Box::new(stats))
             }
             Question::Iterations if is_of_team(context)? => {

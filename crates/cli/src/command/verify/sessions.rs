@@ -13,13 +13,13 @@ use subscope_hub::{
     index::{IndexOptions, elsewhere},
 };
 use subscope_model::{SessionDetail, SessionId, SessionRow, Stats, StatsQuery, Tree};
-use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
+use subscope_session::{EventScope, FactDetail, RouterOptions};
 use subscope_store::{Access, ListQuery, SessionQueries, SqliteStore};
 
 use crate::{
     command::{
         history::{index::run_index, index_options, rows_fingerprint},
-        target::{open_store_for_reading, sources_of},
+        target::{now_at, open_store_for_reading, sources_of},
     },
     prelude::*,
 };
@@ -77,7 +77,7 @@ const READING: RouterOptions =
 pub(super) fn each_of_homes(context: &Context, each: Each<'_>) -> Result<Lists, CliError> {
     let mut backend = Backend::open(Needs::Rows, context)?;
     let rows = backend.sessions(MAX_SESSIONS, false, "")?.sessions;
-    let stats = backend.stats(&StatsQuery::default())?;
+    let stats = backend.queries().stats(&StatsQuery::default())?;
     let store = open_store_for_reading(context)?;
     let mut unread = Vec::new();
     for row in &rows {
@@ -158,7 +158,7 @@ fn read_session(
         None => false,
     };
     let batch = sources.read(store, READING)?;
-    let now = now(context)?;
+    let now = now_at(context, context.now_ms(), false)?;
     let Some(tree) = batch.router.tree(&row.id, &now) else {
         return Ok(Some(UnreadSession { row: row.clone(), is_cut }));
     };
@@ -173,7 +173,7 @@ fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<u
     let files: Vec<Found> =
         expanded.groups.iter().flat_map(|Group { files, .. }| files.iter().cloned()).collect();
     let batch = BatchRead::read(expanded, READING, None);
-    let now = now(context)?;
+    let now = now_at(context, context.now_ms(), false)?;
     let sessions: Vec<SessionId> = batch.router.sessions().cloned().collect();
     let number = sessions.len();
     for session in sessions {
@@ -194,16 +194,6 @@ fn read_files(expanded: Expanded, context: &Context, each: Each<'_>) -> Result<u
         });
     }
     Ok(number)
-}
-
-fn now(context: &Context) -> Result<Now<'_>, CliError> {
-    Ok(Now {
-        at: context.now_ms(),
-        has_ended: false,
-        is_growing: false,
-        prices: &context.prices()?.table,
-        limits: context.limits(),
-    })
 }
 
 /// Returns the recorded output below a folder that no session's rows were derived from, by path, and the number of files

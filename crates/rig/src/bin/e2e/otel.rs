@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, anyhow, bail};
-use subscope_client::{Address, Client, SessionQuery};
+use subscope_client::{Address, Client, ListQuery, Queries as _};
 use subscope_model::{SessionId, Tree};
 use subscope_rig::tick;
 
@@ -84,7 +84,7 @@ fn most_agents(hub: &Hub) -> Result<u32> {
     let mut client = Client::connect(Address::Tcp(hub.address))?;
     let (began, mut most) = (tick(), 0);
     while began.elapsed() < LIMIT * 6 {
-        let page = client.sessions(&SessionQuery::default())?;
+        let page = client.sessions(&ListQuery::first(100))?;
         most = page.sessions.iter().map(|row| row.agents).max().unwrap_or(0).max(most);
         if page.sessions.iter().all(|row| row.running == 0) && most > 0 {
             break;

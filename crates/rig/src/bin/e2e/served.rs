@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use subscope_client::{Address, Client};
+use subscope_client::{Address, Client, Queries as _};
 use subscope_model::{SessionId, Tree};
 use subscope_rig::{Scenario, tick};
 

@@ -19,7 +19,7 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 use serde_json::json;
-use subscope_client::{Address, Client, SessionQuery};
+use subscope_client::{Address, Client, ListQuery, Queries as _};
 use subscope_model::{Agent, AgentStatus, Attention, Flag, SessionId, Tree};
 use subscope_rig::tick;
 use subscope_testkit::env::Terminal as Screen;
@@ -298,7 +298,7 @@ impl Person<'_> {
     /// The tree of the session in the person's folder.
     fn tree(&self, client: &mut Client) -> Result<Option<Tree>> {
         let folder = self.world.path(self.project);
-        let rows = client.sessions(&SessionQuery { limit: Some(100), ..SessionQuery::default() })?.sessions;
+        let rows = client.sessions(&ListQuery::first(100))?.sessions;
         let row = rows.into_iter().find(|row| row.cwd.as_deref().map(Path::new) == Some(&folder));
         Ok(row.map(|row| client.tree(&row.id)).transpose()?.flatten())
     }
@@ -393,8 +393,7 @@ impl Watcher<'_> {
         let began = tick();
         while !is_over.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
-            let rows =
-                client.sessions(&SessionQuery { limit: Some(100), ..SessionQuery::default() })?.sessions;
+            let rows = client.sessions(&ListQuery::first(100))?.sessions;
             let project_of: BTreeMap<&SessionId, &str> = rows
                 .iter()
                 .filter_map(|row| {

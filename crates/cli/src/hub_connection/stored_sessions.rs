@@ -1,0 +1,90 @@
+//! Who answers questions without a hub: the store in this process, or nothing where no data folder is.
+
+use subscope_collect::archive::Archive;
+use subscope_hub::search::search;
+use subscope_model::{
+    HITS_SCHEMA, Hits, IdMatches, Millis, STATS_SCHEMA, SearchQuery, SessionId, SessionPage, Stats,
+    StatsQuery, Status, Tree,
+};
+use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
+use subscope_store::{SessionQueries, SqliteStore, TextIndex};
+
+use crate::{
+    command::target::{ReadOptions, load_session},
+    context::Context,
+};
+
+/// The store, opened by this process alone or read while another process writes it.
+pub(crate) struct StoredSessions {
+    pub(super) store: SqliteStore,
+    /// The full text, if it is needed.
+    pub(super) texts: Option<(TextIndex, Archive)>,
+    /// Rows are as they were when last written: no hub has marked silent sessions as lost. Those silent for longer are
+    /// not at work.
+    pub(super) silent_since: Millis,
+}
+
+impl Queries for StoredSessions {
+    fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
+        Ok(query.page(|query| self.store.list(query))?)
+    }
+
+    fn tree(&mut self, session: &SessionId) -> QueryResult<Option<Tree>> {
+        Ok(self.store.tree(session)?)
+    }
+
+    fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
+        let agents = self.store.agents_with_prefix(prefix, limit)?;
+        Ok(IdMatches::of(self.store.sessions_with_prefix(prefix, limit)?, agents))
+    }
+
+    fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {
+        Ok(self.store.stats(query)?)
+    }
+
+    fn search(&mut self, query: &SearchQuery) -> QueryResult<Hits> {
+        let (texts, archive) = self.texts.as_ref().ok_or(QueryError::NoFullText)?;
+        Ok(search(&self.store, &[], texts, archive, query)?)
+    }
+
+    fn live_sessions(&mut self, limit: usize) -> QueryResult<Vec<SessionId>> {
+        let rows = self.store.list(&ListQuery::live(limit))?.into_iter();
+        Ok(rows.filter(|row| row.last_event_at_ms >= Some(self.silent_since)).map(|row| row.id).collect())
+    }
+}
+
+/// There is no data folder, and none is created for a question.
+pub(crate) struct UnstoredSessions<'c> {
+    /// The sessions with a transcript: nothing else is known of them, unless one is named.
+    pub(super) on_disk: Vec<SessionId>,
+    pub(super) context: &'c Context,
+}
+
+impl Queries for UnstoredSessions<'_> {
+    fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
+        Ok(SessionPage::of(Vec::new(), query.limit))
+    }
+
+    fn tree(&mut self, _: &SessionId) -> QueryResult<Option<Tree>> {
+        Ok(None)
+    }
+
+    fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
+        let matching = self.on_disk.iter().filter(|session| session.starts_with(prefix));
+        Ok(IdMatches::of(matching.take(limit).cloned().collect(), Vec::new()))
+    }
+
+    fn stats(&mut self, _: &StatsQuery) -> QueryResult<Stats> {
+        Ok(Stats { schema: STATS_SCHEMA.into(), ..Stats::default() })
+    }
+
+    fn search(&mut self, _: &SearchQuery) -> QueryResult<Hits> {
+        Ok(Hits { schema: HITS_SCHEMA.into(), ..Hits::default() })
+    }
+
+    fn status(&mut self, session: Option<&SessionId>, now: Millis) -> QueryResult<Status> {
+        let read = |session| load_session(session, &ReadOptions::ROWS, self.context).ok();
+        let tree = session.and_then(read).map(|loaded| loaded.tree);
+        Ok(Status::of(tree.as_slice(), now))
+    }
+}
