@@ -1,8 +1,10 @@
 //! The loader of past sessions: reads them from files, archive and inbox, and decides when their stored rows stand in for
 //! what was read.
 
+use std::collections::HashMap;
+
 use subscope_collect::Expanded;
-use subscope_model::{Agent, Millis, SessionId, Tree};
+use subscope_model::{Agent, Millis, SessionId, ToolUseId, Tree};
 use subscope_session::{Dialect, EventScope, FactDetail, Now, RouterOptions};
 use subscope_store::{SessionQueries, SqliteStore, StoreError};
 
@@ -31,21 +33,23 @@ struct PastSession {
     is_whole: bool,
 }
 
-/// Rows of a session, and where they are from.
-pub enum HistoryRows {
-    /// They were derived from what was read.
-    Read(Tree),
-    /// They are the stored ones, which hold more than what was read.
-    Stored(Tree),
+/// Rows of a session, and what they are from.
+pub struct HistoryRows {
+    /// The rows. Where they are stored ones, the calls that were read have their arguments and results.
+    pub tree: Tree,
+    /// What they are from.
+    pub source: RowsSource,
 }
 
-impl HistoryRows {
-    /// Returns the rows.
-    pub fn into_tree(self) -> Tree {
-        match self {
-            Self::Read(tree) | Self::Stored(tree) => tree,
-        }
-    }
+/// What the rows of a session are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowsSource {
+    /// Its sources: they are complete.
+    Sources,
+    /// The store: its rows hold more than the sources that are left. What these say in texts can be read.
+    StoreAndSources,
+    /// The store: nothing can be read of its sources.
+    Store,
 }
 
 impl ReadHistory {
@@ -127,9 +131,34 @@ impl ReadHistory {
             let is_less = |read: &Tree| self.at.is_none() && stand_in_for(stored, read);
             !is_whole || read.as_ref().is_none_or(is_less)
         };
-        match self.stored(session).filter(has_more) {
-            Some((stored, _)) => Some(HistoryRows::Stored(stored.clone())),
-            None => read.map(HistoryRows::Read),
+        let Some((stored, _)) = self.stored(session).filter(has_more) else {
+            return read.map(|tree| HistoryRows { tree, source: RowsSource::Sources });
+        };
+        let mut tree = stored.clone();
+        let source = match read.filter(has_texts) {
+            Some(read) => {
+                take_payloads(&mut tree, read);
+                RowsSource::StoreAndSources
+            }
+            None => RowsSource::Store,
+        };
+        Some(HistoryRows { tree, source })
+    }
+}
+
+/// Whether some text was read of a session.
+fn has_texts(read: &Tree) -> bool {
+    read.session.runs > 0 || read.agents.iter().any(|row| row.messages > 0 || !row.tools.is_empty())
+}
+
+/// Takes the arguments and results of calls that were read into stored rows, which have none.
+fn take_payloads(stored: &mut Tree, read: Tree) {
+    let calls = read.agents.into_iter().flat_map(|row| row.tools);
+    let mut payloads: HashMap<ToolUseId, _> =
+        calls.filter_map(|call| Some((call.id?, (call.input, call.result)))).collect();
+    for call in stored.agents.iter_mut().flat_map(|row| &mut row.tools) {
+        if let Some(found) = call.id.as_ref().and_then(|id| payloads.remove(id)) {
+            (call.input, call.result) = found;
         }
     }
 }

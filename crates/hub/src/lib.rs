@@ -50,7 +50,7 @@ pub use event_routing::{ConnectionId, PostedError, RoutedEvent};
 pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
-pub use history::{HistoryRows, ReadHistory};
+pub use history::{HistoryRows, ReadHistory, RowsSource};
 pub use ingest_batches::{LineBatch, delivered_dialect, line_ingests};
 pub use loader::Unread;
 pub use otlp::{OtlpIngests, otlp_ingests};

@@ -13,12 +13,13 @@ use subscope_export::{
     Shape, execution, write_checkpoint, write_export,
 };
 use subscope_harness::provider;
+use subscope_hub::RowsSource;
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, event_id};
 use subscope_render::timeline::timeline;
 use subscope_session::{EventScope, FactDetail};
 
 use self::spans::SpanExport;
-use super::target::{LoadedSession, ReadOptions, TEXTS_ARE_GONE, load, texts_are_gone};
+use super::target::{LoadedSession, ReadOptions, load, texts_are_gone};
 use crate::{
     output::{HarmlessJson, in_background},
     prelude::*,
@@ -41,13 +42,18 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     let texts = if events == EventScope::Texts { loaded.texts(context)? } else { Vec::new() };
     let has_events = matches!(events, EventScope::Records | EventScope::Waits);
     let events = if has_events { loaded.records(context)? } else { Vec::new() };
-    if loaded.has_rows_only {
-        // A feed consists of texts only, and spans are made of responses.
-        if args.format == Format::Otlp || (args.format == Format::Feed && events.is_empty()) {
-            return Err(texts_are_gone());
+    // A feed consists of texts only, and spans are made of responses.
+    let is_empty = match loaded.source {
+        RowsSource::Sources => false,
+        RowsSource::StoreAndSources => args.format == Format::Feed && events.is_empty(),
+        RowsSource::Store => {
+            args.format == Format::Otlp || (args.format == Format::Feed && events.is_empty())
         }
-        context.warn(TEXTS_ARE_GONE);
+    };
+    if is_empty {
+        return Err(texts_are_gone());
     }
+    loaded.warn_of_lost_texts(context);
     if args.format == Format::Otlp {
         let mut export = SpanExport::open(args, context)?;
         export.export(&mut loaded, &texts)?;
@@ -59,8 +65,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         return context.report(&loaded.problems());
     }
     let page = if args.format == Format::Html { Some(saved_page()?) } else { None };
-    let has_detail = args.format.needs().detail && !loaded.has_rows_only;
-    let detail = has_detail.then(|| loaded.detail(context)).transpose()?;
+    let detail = if args.format.needs().detail { loaded.detail(context)? } else { None };
     loaded.release_facts();
     let parts = page.as_ref().map(|(before, behind)| (before.as_str(), behind.as_str()));
     let source = ExportSource {

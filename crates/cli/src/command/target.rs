@@ -13,7 +13,7 @@ use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNIZED};
 use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognize};
-use subscope_hub::{BatchRead, HistoryRows, ReadHistory, SessionSources, unread_files_naming};
+use subscope_hub::{BatchRead, HistoryRows, ReadHistory, RowsSource, SessionSources, unread_files_naming};
 use subscope_model::{
     Event, EventRecord, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId,
     SessionText, ToolUseId, Tree,
@@ -38,7 +38,7 @@ const HEAD_BYTES: u64 = 64 << 10;
 pub(crate) const STDIN: &str = "stdin";
 
 /// Most events taken from the change log, for a session whose transcript is gone.
-const MAX_LOGGED_EVENTS: usize = 50_000;
+pub(crate) const MAX_LOGGED_EVENTS: usize = 50_000;
 
 pub(crate) enum ResolvedTarget {
     Path(PathBuf),
@@ -223,8 +223,8 @@ pub(crate) struct LoadedSession {
     pub(crate) at: Millis,
     batch: BatchRead,
     has_ended: bool,
-    /// Whether the transcript is gone, so that only rows can be shown, which come from the store.
-    pub(crate) has_rows_only: bool,
+    /// What the rows are from.
+    pub(crate) source: RowsSource,
 }
 
 impl LoadedSession {
@@ -233,54 +233,57 @@ impl LoadedSession {
         problems_of(&self.batch, std::slice::from_ref(&self.tree))
     }
 
-    /// Returns all events in order; from the change log if the transcript is gone.
+    /// Returns all events in order; those of the change log if a part of the transcript is gone and it has more.
     pub(crate) fn events(&mut self, context: &Context) -> Result<Vec<Event>, CliError> {
         self.logged_or(context, Some, SessionRouter::whole_feed)
     }
 
-    /// Returns all events in order, with the places of long texts; from the change log if the transcript is gone.
+    /// Returns all events in order, with the places of long texts; as [`LoadedSession::events`].
     pub(crate) fn records(&mut self, context: &Context) -> Result<Vec<EventRecord>, CliError> {
         self.logged_or(context, |event| Some(EventRecord::from(event)), SessionRouter::records)
     }
 
-    /// Returns all prompts, messages and thoughts in order; from the change log if the transcript is gone.
+    /// Returns all prompts, messages and thoughts in order; as [`LoadedSession::events`].
     pub(crate) fn texts(&mut self, context: &Context) -> Result<Vec<SessionText>, CliError> {
         let of_event = |event| SessionText::of_record(&EventRecord::from(event));
         self.logged_or(context, of_event, SessionRouter::texts)
     }
 
-    /// Derives items of the session; those of the events of the change log, if there are any, if the transcript is gone.
+    /// Derives items of the session; those of the change log if a part of the transcript is gone and they are more.
     fn logged_or<T>(
         &mut self,
         context: &Context,
         of_event: impl Fn(Event) -> Option<T>,
         derive: fn(&mut SessionRouter, &SessionId, &Now<'_>) -> Vec<T>,
     ) -> Result<Vec<T>, CliError> {
-        let logged = self.logged_events(context)?;
-        if !logged.is_empty() {
-            return Ok(logged.into_iter().filter_map(of_event).collect());
-        }
+        let logged: Vec<T> = self.logged_events(context)?.into_iter().filter_map(of_event).collect();
         let now = now_at(context, self.at, self.has_ended)?;
-        Ok(derive(&mut self.batch.router, &self.session, &now))
+        let derived = derive(&mut self.batch.router, &self.session, &now);
+        Ok(if logged.len() > derived.len() { logged } else { derived })
     }
 
-    /// Returns the events of the change log if the transcript is gone; else none.
+    /// Returns the events of the change log if a part of the transcript is gone; else none.
     fn logged_events(&self, context: &Context) -> Result<Vec<Event>, CliError> {
-        let store = if self.has_rows_only { open_store_for_reading(context)? } else { None };
-        let Some(store) = store else { return Ok(Vec::new()) };
+        let is_whole = self.source == RowsSource::Sources;
+        let Some(store) = (if is_whole { None } else { open_store_for_reading(context)? }) else {
+            return Ok(Vec::new());
+        };
         Ok(store.events_after(0, Some(&self.session), MAX_LOGGED_EVENTS)?.unwrap_or_default())
     }
 
-    /// Derives the session's runs and responses.
-    ///
-    /// # Errors
-    /// If its transcript is gone.
-    pub(crate) fn detail(&self, context: &Context) -> Result<SessionDetail, CliError> {
-        if self.has_rows_only {
-            return Err(texts_are_gone());
-        }
+    /// Derives the session's runs and responses, of what can be read of it; `None` if nothing can.
+    pub(crate) fn detail(&self, context: &Context) -> Result<Option<SessionDetail>, CliError> {
         let now = now_at(context, self.at, self.has_ended)?;
-        Ok(self.batch.router.detail(&self.session, &now).unwrap_or_default())
+        Ok(self.batch.router.detail(&self.session, &now).filter(|_| self.source != RowsSource::Store))
+    }
+
+    /// Warns of a transcript of which a part is gone.
+    pub(crate) fn warn_of_lost_texts(&self, context: &Context) {
+        match self.source {
+            RowsSource::Sources => {}
+            RowsSource::StoreAndSources => context.warn(SOME_TEXTS_ARE_GONE),
+            RowsSource::Store => context.warn(TEXTS_ARE_GONE),
+        }
     }
 
     /// Frees what rows, events and details are derived from; payloads can still be read.
@@ -290,21 +293,20 @@ impl LoadedSession {
 
     /// Puts the outputs of calls into the rows.
     pub(crate) fn inline_outputs(&mut self) {
-        if !self.has_rows_only {
-            inline_outputs(&mut self.tree, &self.batch);
-        }
+        inline_outputs(&mut self.tree, &self.batch);
     }
 
     /// Reads the JSON text of a payload from its source; `None` if it is gone.
     pub(crate) fn payload(&self, payload: &Payload) -> Option<String> {
-        // Source numbers in stored rows are not valid in this process.
         match payload {
             Payload::Inline(text) => Some(text.to_string()),
-            Payload::At { .. } if self.has_rows_only => None,
             Payload::At { .. } => self.batch.payload(payload),
         }
     }
 }
+
+/// Warning for a session of which some texts cannot be shown.
+const SOME_TEXTS_ARE_GONE: &str = "a part of the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, the texts of that part are not there";
 
 /// Warning for a session of which only rows can be shown.
 pub(crate) const TEXTS_ARE_GONE: &str = "the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, its texts are not there";
@@ -353,14 +355,13 @@ fn load_resolved(
         },
     };
     let rows = read.history.rows(&session, &now_at(context, read.at, read.has_ended)?);
-    let has_rows_only = matches!(rows, Some(HistoryRows::Stored(_)));
-    if has_rows_only && reading.at.is_some() {
+    let HistoryRows { tree, source } =
+        rows.ok_or_else(|| CliError::failed(format!("the session in {} is empty", read.name)))?;
+    if source != RowsSource::Sources && reading.at.is_some() {
         return Err(texts_are_gone());
     }
-    let rows = rows.ok_or_else(|| CliError::failed(format!("the session in {} is empty", read.name)))?;
-    let (tree, batch) = (rows.into_tree(), read.history.batch);
-    let ReadTargets { at, has_ended, .. } = read;
-    Ok(LoadedSession { batch, session, tree, at, has_ended, has_rows_only })
+    let ReadTargets { history, at, has_ended, .. } = read;
+    Ok(LoadedSession { batch: history.batch, session, tree, at, has_ended, source })
 }
 
 /// Most characters of a call's output in rows.
@@ -413,13 +414,11 @@ pub(crate) fn load_each(
         sessions.push(only_session(batch, &read.name, context)?);
     }
     let tree = |session| {
-        Some(match read.history.rows(session, &now)? {
-            HistoryRows::Read(mut tree) if reading.keep == FactDetail::Payloads => {
-                inline_outputs(&mut tree, batch);
-                tree
-            }
-            rows @ (HistoryRows::Read(_) | HistoryRows::Stored(_)) => rows.into_tree(),
-        })
+        let mut tree = read.history.rows(session, &now)?.tree;
+        if reading.keep == FactDetail::Payloads {
+            inline_outputs(&mut tree, batch);
+        }
+        Some(tree)
     };
     let mut trees: Vec<Tree> = sessions.iter().filter_map(tree).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));

@@ -248,3 +248,51 @@ fn a_file_that_is_a_link_to_another_disk_is_read_like_any_file() {
     serving.child.kill().unwrap();
     serving.child.wait().unwrap();
 }
+
+/// What exports say of each agent: its calls with arguments and results, and its responses.
+fn exported(env: &TestEnv, session: &str) -> BTreeMap<String, Vec<Value>> {
+    let export = |format: &str| env.run(&["-q", "export", session, "--as", format]).success();
+    let mut agents: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for record in parsed(&export("execution")).as_array().unwrap() {
+        let calls = record["toolExecutions"].as_array().unwrap();
+        agents.entry(record["subagentId"].as_str().unwrap().to_owned()).or_default().extend(calls.clone());
+    }
+    for line in export("otlp").lines() {
+        let request: Value = serde_json::from_str(line).unwrap();
+        let scopes = request["resourceSpans"].as_array().unwrap().iter();
+        let scopes = scopes.flat_map(|resource| resource["scopeSpans"].as_array().unwrap());
+        for span in scopes.flat_map(|scope| scope["spans"].as_array().unwrap()) {
+            let attributes = span["attributes"].as_array().unwrap().iter();
+            let text = |key: &str| attributes.clone().find(|one| one["key"] == key).map(|one| &one["value"]);
+            let agent = text("subscope.agent.id").unwrap()["stringValue"].as_str().unwrap().to_owned();
+            if text("gen_ai.operation.name").unwrap()["stringValue"] == "chat" {
+                agents.entry(agent).or_default().push(json!([span["spanId"], span["attributes"]]));
+            }
+        }
+    }
+    agents
+}
+
+#[test]
+fn agents_whose_files_are_left_keep_their_texts() {
+    let env = env();
+    let (all, _) = fill(&env);
+    env.run(&["index"]).success();
+    let ids = all_ids();
+    let folders = OTHERS.iter().map(|(.., to)| env.path(to)).chain([env.path("home/.claude/projects")]);
+    for (folder, id) in folders.zip(&ids) {
+        let before = exported(&env, id);
+        let files: Vec<&Placed> = all.iter().filter(|file| file.to.starts_with(&folder)).collect();
+        for file in files.iter().filter(|_| files.len() > 1) {
+            fs::remove_file(&file.to).unwrap();
+            let after = exported(&env, id);
+            let changed: Vec<&String> = before
+                .iter()
+                .filter(|(agent, told)| after.get(*agent) != Some(*told))
+                .map(|(agent, _)| agent)
+                .collect();
+            assert!(changed.len() < 2, "{id} without {}: {changed:?}", file.to.display());
+            write(&file.to, &file.bytes);
+        }
+    }
+}

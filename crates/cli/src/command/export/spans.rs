@@ -6,6 +6,7 @@ use subscope_client::push::{PushError, Receiver};
 use subscope_export::{
     Contents, MAX_REQUEST_BYTES, SpanSource, SpanWriter, encode_otlp, halve_otlp, rejected_spans, span_ids,
 };
+use subscope_hub::RowsSource;
 use subscope_model::{Agent, Payload, SessionRow, SessionText, Tree, iso8601};
 
 use super::super::target::{LoadedSession, ReadOptions, TEXTS_ARE_GONE, load_session};
@@ -96,7 +97,7 @@ impl<'a> SpanExport<'a> {
         loaded: &mut LoadedSession,
         texts: &[SessionText],
     ) -> Result<(), CliError> {
-        let detail = loaded.detail(self.context)?;
+        let detail = loaded.detail(self.context)?.unwrap_or_default();
         loaded.release_facts();
         let loaded = &*loaded;
         let resolve = |payload: &Payload| loaded.payload(payload);
@@ -166,10 +167,11 @@ pub(super) fn export_all(args: &ExportArgs, context: &Context) -> Result<(), Cli
 fn export_one(row: &SessionRow, reading: &ReadOptions, export: &mut SpanExport<'_>) -> Result<(), CliError> {
     let context = export.context;
     let mut loaded = load_session(&row.id, reading, context)?;
-    if loaded.has_rows_only {
+    if loaded.source == RowsSource::Store {
         context.warn(&format!("session {} is left out: {TEXTS_ARE_GONE}", row.id));
         return Ok(());
     }
+    loaded.warn_of_lost_texts(context);
     let texts = if export.args.content { loaded.texts(context)? } else { Vec::new() };
     export.export(&mut loaded, &texts)
 }

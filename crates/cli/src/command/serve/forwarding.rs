@@ -24,7 +24,7 @@ use std::{
 use subscope_client::push::{PushError, PushFailure, Receiver};
 use subscope_export::{Mask, SpanSource, SpanWriter, encode_otlp, halve_otlp, rejected_spans, span_ids};
 use subscope_harness::provider;
-use subscope_hub::{EnqueueOutcome, HubHandle, ReplyCallback, UpdateQueue, clock};
+use subscope_hub::{EnqueueOutcome, HubHandle, ReplyCallback, RowsSource, UpdateQueue, clock};
 use subscope_model::{Agent, Forwarding, Millis, SessionId, Update};
 use subscope_query::{ListQuery, Queries};
 use subscope_session::{EventScope, FactDetail, RouterOptions};
@@ -323,7 +323,9 @@ impl SessionQueuer<'_> {
     fn queue(&self, session: &SessionId) -> anyhow::Result<()> {
         let options =
             RouterOptions { keep: FactDetail::Responses, cutoff: None, events: EventScope::Nothing };
-        let Some(read) = self.history.read_sources(session, options)? else {
+        let read = self.history.read_sources(session, options)?;
+        // Spans that were sent before must not be sent again with less in them.
+        let Some(read) = read.filter(|read| read.source == RowsSource::Sources) else {
             tracing::warn!("spans of {session} are not forwarded: only its rows are known");
             return Ok(());
         };

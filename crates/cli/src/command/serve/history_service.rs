@@ -11,16 +11,20 @@ use std::{
 
 use subscope_harness::{Root, provider};
 use subscope_hub::{
-    AskError, BatchRead, HistoryRows, ReadHistory, ReplyCallback, SessionSources, clock, index::IndexOptions,
+    AskError, BatchRead, HistoryRows, ReadHistory, ReplyCallback, RowsSource, SessionSources, clock,
+    index::IndexOptions,
 };
-use subscope_model::{Millis, Payload, SessionId, Tree};
+use subscope_model::{EventRecord, Millis, Payload, SessionId, Tree};
 use subscope_server::{
     Demo, HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession,
 };
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions};
-use subscope_store::{Access, SqliteStore};
+use subscope_store::{Access, History, SqliteStore};
 
-use super::super::{demo, target::transcripts_of};
+use super::super::{
+    demo,
+    target::{MAX_LOGGED_EVENTS, transcripts_of},
+};
 
 /// Most waiting requests: each takes some milliseconds, a second for a big session.
 pub(super) const MAX_REQUESTS: usize = 32;
@@ -78,6 +82,8 @@ pub(super) struct HistoryService {
 pub(super) struct ReadSources {
     pub(super) batch: BatchRead,
     pub(super) tree: Tree,
+    pub(super) source: RowsSource,
+    store: SqliteStore,
 }
 
 impl HistoryService {
@@ -90,11 +96,24 @@ impl HistoryService {
 
     fn read(&self, session: &SessionId, wanted: HistoryRequest) -> anyhow::Result<Option<SessionHistory>> {
         let options = reading(wanted);
-        let Some(ReadSources { mut batch, tree }) = self.read_sources(session, options)? else {
+        let Some(ReadSources { mut batch, tree, source, store }) = self.read_sources(session, options)?
+        else {
             return Ok(None);
         };
+        match source {
+            RowsSource::Sources => {}
+            // Stored rows are those of now.
+            RowsSource::StoreAndSources if wanted.at.is_none() => {}
+            RowsSource::StoreAndSources | RowsSource::Store => return Ok(None),
+        }
         let now = self.now(wanted.at);
-        let events = batch.router.records(session, &now);
+        let mut events = batch.router.records(session, &now);
+        if source == RowsSource::StoreAndSources {
+            let logged = store.events_after(0, Some(session), MAX_LOGGED_EVENTS)?.unwrap_or_default();
+            if logged.len() > events.len() {
+                events = logged.into_iter().map(EventRecord::from).collect();
+            }
+        }
         let detail = wanted.has_detail.then(|| batch.router.detail(session, &now)).flatten();
         batch.release_facts();
         let resolve = Box::new(move |payload: &Payload| batch.payload(payload));
@@ -112,7 +131,7 @@ impl HistoryService {
         }
     }
 
-    /// Reads a session from all of its sources; `None` if the stored rows hold more than these.
+    /// Reads a session from its sources and its stored rows; `None` if nothing is known of it.
     pub(super) fn read_sources(
         &self,
         session: &SessionId,
@@ -123,9 +142,7 @@ impl HistoryService {
         let transcripts = transcripts_of(&self.roots, session);
         let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
         let history = ReadHistory::read_session(sources, options, Some(&store))?;
-        Ok(match history.rows(session, &now) {
-            Some(HistoryRows::Read(tree)) => Some(ReadSources { batch: history.batch, tree }),
-            Some(HistoryRows::Stored(_)) | None => None,
-        })
+        let Some(HistoryRows { tree, source }) = history.rows(session, &now) else { return Ok(None) };
+        Ok(Some(ReadSources { batch: history.batch, tree, source, store }))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{thread, time::Duration};
 
+use subscope_hub::RowsSource;
 use subscope_model::{Millis, Update};
 use subscope_tui::{Playback, plain::Plain};
 
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
         return Err(error.hint("keep it in a file, and name that"));
     }
     let loaded = load(&args.targets, &ReadOptions::ROWS, context)?;
-    if loaded.has_rows_only {
+    if loaded.source != RowsSource::Sources {
         return Err(texts_are_gone());
     }
     let tree = loaded.tree;

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use subscope_hub::SessionSources;
+use subscope_hub::{RowsSource, SessionSources};
 use subscope_model::{Feed, FeedItem, SessionId, Text, Tree, Update};
 
 use super::{FollowedFeed, live};
 use crate::{
-    command::target::{ReadOptions, TEXTS_ARE_GONE, load_session, texts_are_gone},
+    command::target::{ReadOptions, load_session, texts_are_gone},
     prelude::*,
 };
 
@@ -31,12 +31,10 @@ pub(super) fn follow(
     };
     let mut loaded = load_session(&session, &ReadOptions::FEED, context)?;
     let events = loaded.events(context)?;
-    if loaded.has_rows_only {
-        if events.is_empty() {
-            return Err(texts_are_gone());
-        }
-        context.warn(TEXTS_ARE_GONE);
+    if loaded.source != RowsSource::Sources && events.is_empty() {
+        return Err(texts_are_gone());
     }
+    loaded.warn_of_lost_texts(context);
     if has_lost_files {
         context.info("the session's files were deleted: nothing more will come");
     }
