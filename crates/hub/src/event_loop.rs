@@ -30,6 +30,7 @@
 //! * [`retained`]: keeps what is known of a session although it cannot be read now, or is in no file any more.
 //! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
 //! * [`rows`]: rows of sessions in memory, a write-back cache.
+//! * [`session_slot`]: the life of a session: its states, and what each transition leaves to do.
 //! * [`session_table`]: the table of sessions, and when work on each is due.
 //! * [`startup`]: derives and evicts in portions while existing files are read at start-up.
 //! * [`startup_replay`]: replays the inbox at start-up.
@@ -50,6 +51,7 @@ mod queries;
 mod retained;
 mod row_broadcast;
 mod rows;
+mod session_slot;
 mod session_table;
 mod startup;
 mod startup_replay;
@@ -81,7 +83,8 @@ use self::{
     publish_dedup::last_stop,
     queries::WaitingCommand,
     rows::SavePace,
-    session_table::{SessionTable, Task},
+    session_slot::{Coverage, LoadedBy, Task},
+    session_table::SessionTable,
     startup::Startup,
 };
 use crate::{
@@ -439,16 +442,17 @@ impl EventLoop {
         let is_read = !polled.is_catching_up && !self.startup.is_replaying();
         if !std::mem::replace(&mut self.startup.is_read, is_read) && is_read {
             // From now on silence counts.
-            let replayed = self.take_replayed_running();
-            self.mark_all_dirty();
-            self.mark_dirty(replayed);
+            let now = self.time.tick();
+            self.sessions.mark_all_dirty(now);
+            self.sessions.end_wait(now, |loaded| loaded.input.end_silence_wait());
         }
         let at = self.read_clock();
         self.mark_due(at);
         if polled.has_ended {
-            self.end_loading();
+            let now = self.time.tick();
+            self.sessions.end_wait(now, |loaded| loaded.input.end_first_read());
             // The end of input decides the state of agents that were left open, in all sessions.
-            self.mark_all_dirty();
+            self.sessions.mark_all_dirty(now);
             self.derive_dirty(true);
         } else {
             self.derive_due();
@@ -460,7 +464,7 @@ impl EventLoop {
         }
         self.startup.is_caught_up |= polled.is_caught_up;
         if self.startup.is_caught_up && !self.startup.is_replaying() && !self.startup.is_done {
-            self.end_loading();
+            self.sessions.end_wait(self.time.tick(), |loaded| loaded.input.end_first_read());
             if !self.sessions.has_none(Task::Derive) {
                 self.derive_dirty(polled.has_ended);
             }
@@ -480,20 +484,17 @@ impl EventLoop {
     /// Marks the sessions dirty whose deadline has passed. Those that are not in memory are loaded when they are derived.
     fn mark_due(&mut self, at: Millis) {
         let due = self.sessions.deadlines().take_while(|(deadline, _)| *deadline <= at);
-        let due = due.map(|(_, session)| session).filter(|session| !self.is_dirty(session));
-        let (held, stored): (Vec<_>, Vec<_>) = due
-            .take(MAX_DUE_SESSIONS)
-            .cloned()
-            .partition(|session| self.sessions.live(session).is_some_and(|live| live.is_complete));
+        let due = due.map(|(_, session)| session).filter(|session| !self.sessions.is_dirty(session));
+        let (held, stored): (Vec<_>, Vec<_>) = due.take(MAX_DUE_SESSIONS).cloned().partition(|session| {
+            self.sessions.loaded(session).is_some_and(|it| it.coverage == Coverage::Complete)
+        });
         self.mark_dirty(held);
         if !self.startup.is_read {
             // Silence does not count yet.
             return;
         }
         for session in stored.into_iter().take(MAX_DUE_LOADS) {
-            if self.sessions.live(&session).is_none() {
-                self.sessions.load(&session).is_due_only = true;
-            }
+            self.sessions.load(&session, LoadedBy::Deadline);
             self.mark_dirty([session]);
         }
     }
@@ -503,7 +504,7 @@ impl EventLoop {
         let now = self.driver.now();
         let tick = self.time.tick();
         if self.time.suspend.record(now, self.driver.awake_ms(), tick) {
-            self.mark_all_dirty();
+            self.sessions.mark_all_dirty(tick);
         }
         now
     }
@@ -525,40 +526,28 @@ impl EventLoop {
     }
 
     fn mark_changed(&mut self, session: SessionId) {
-        let live = self.sessions.load(&session);
-        (live.evicts_after_startup, live.is_due_only) = (false, false);
+        self.sessions.load(&session, LoadedBy::Input);
+        self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.loaded_by = LoadedBy::Input);
         self.ensure_replayed(&session);
         // If the store cannot be read, assume that it has rows of the session.
         let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);
         if !self.startup.is_done && (self.driver.follows(&session) || has_rows(self)) {
-            self.sessions.load(&session).is_loading = true;
+            self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.input.begin_first_read());
         } else {
             self.mark_dirty([session]);
         }
-    }
-
-    /// Marks all sessions dirty that have rows in memory.
-    fn mark_all_dirty(&mut self) {
-        let all: Vec<SessionId> = self.sessions.with_rows().map(|(session, _)| session.clone()).collect();
-        self.mark_dirty(all);
     }
 
     /// Longest wait of a driver that cannot wake the hub: shorter while sessions are dirty.
     fn poll_timeout(&self) -> Duration {
         let now = self.time.tick();
         let pace = &self.pace.derive;
-        match (self.due_in(Task::Derive, now), self.due_in(Task::Broadcast, now)) {
+        match (self.sessions.due_in(Task::Derive, now), self.sessions.due_in(Task::Broadcast, now)) {
             (Some(derive), _) => derive.max(pace.throttle.pause_left(now)).min(DIRTY_POLL_WAIT),
             (None, Some(broadcast)) => broadcast.min(DIRTY_POLL_WAIT),
             (None, None) if now.duration_since(pace.last_derived) > IDLE_AFTER => IDLE_POLL_WAIT,
             (None, None) => POLL_WAIT,
         }
-    }
-
-    /// Time until a task of some session is due; `None` if there is none.
-    fn due_in(&self, task: Task, now: Instant) -> Option<Duration> {
-        let (due, _) = self.sessions.scheduled(task).next()?;
-        Some(due.saturating_duration_since(now))
     }
 
     /// Longest wait of a hub that is woken: until the next derivation, broadcast, save or eviction is due.
@@ -567,14 +556,14 @@ impl EventLoop {
             return POLL_WAIT;
         }
         let now = self.time.tick();
-        let broadcast = self.due_in(Task::Broadcast, now);
+        let broadcast = self.sessions.due_in(Task::Broadcast, now);
         if !self.sessions.has_none(Task::Derive) {
             return broadcast.map_or(self.poll_timeout(), |broadcast| broadcast.min(self.poll_timeout()));
         }
         let at = self.driver.now();
         let deadline = self.sessions.deadlines().next().map(|(deadline, _)| (deadline - at).max(0));
         let deadline = deadline.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-        let retry = self.due_in(Task::Retry, now);
+        let retry = self.sessions.due_in(Task::Retry, now);
         let due = [deadline, broadcast, retry, self.save_due_in(now), self.pace.evict.due_in(now)];
         due.into_iter().flatten().min().unwrap_or(MAX_WAIT).clamp(MIN_WAIT, MAX_WAIT)
     }

@@ -19,6 +19,7 @@ use subscope_store::SourceFile;
 use super::{
     EventLoop,
     retained::{Failed, UnreadFile},
+    session_slot::{Coverage, LoadedBy},
 };
 use crate::{
     loader::{FileLoader, Unread, file_spec},
@@ -28,17 +29,17 @@ use crate::{
 impl EventLoop {
     /// Loads everything that a session's stored rows were derived from and that is not in the router.
     pub(super) fn complete(&mut self, session: &SessionId) {
-        if self.sessions.live(session).is_some_and(|live| live.is_complete) {
+        if self.sessions.loaded(session).is_some_and(|it| it.coverage == Coverage::Complete) {
             return;
         }
         if self.driver.reload_evicted(session, &mut self.router) {
             tracing::debug!(%session, "reloaded");
-            self.sessions.load(session).is_reloading = true;
+            self.sessions.record_reread(session);
         }
         // If the store cannot be read, it is read again when the session is derived again.
         let files = self.store.read("the files of a session", self.store.files_of(session));
         let Some(files) = files else { return };
-        self.sessions.load(session).is_complete = true;
+        self.sessions.loaded_mut(session).into_iter().for_each(|it| it.coverage = Coverage::Complete);
         self.backfill_files(session, &files);
         self.ensure_replayed(session);
         self.restore_facts(session);
@@ -48,8 +49,9 @@ impl EventLoop {
     pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
         let mut files: Vec<&PathBuf> = files.iter().collect();
         files.sort_by_key(|path| is_beside_main(path));
-        let known = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
-        let waiting = self.sessions.live(session).map_or(&[][..], |live| &live.retained.unread);
+        let loaded = self.sessions.loaded(session);
+        let known = loaded.map_or(&[][..], |loaded| &loaded.backfilled);
+        let waiting = loaded.map_or(&[][..], |loaded| &loaded.retained.unread);
         let mut seen: HashSet<PathBuf> = known.iter().map(|known| known.path.clone()).collect();
         seen.extend(waiting.iter().map(|unread| unread.found.path.clone()));
         seen.extend(self.driver.tailed_files(session).into_iter().map(Path::to_owned));
@@ -67,7 +69,8 @@ impl EventLoop {
             }
         }
         if unread.is_empty() && unfound.is_empty() {
-            self.sessions.load(session).retained.unfound.clear();
+            let loaded = self.sessions.loaded_mut(session);
+            loaded.into_iter().for_each(|loaded| loaded.retained.unfound.clear());
             return;
         }
         let group = self.router.new_group();
@@ -88,12 +91,15 @@ impl EventLoop {
         let _ = self.router.take_problems();
         let changed = self.router.take_changed();
         self.mark_dirty(changed);
-        let live = self.sessions.load(session);
-        live.is_reloading |= !read.is_empty();
-        live.retained.unread.extend(failed);
-        live.retained.unfound = unfound;
-        live.backfilled.extend(read.iter().cloned());
-        live.unsaved_files.extend(read.into_iter().filter(|file| file.identity.inode > 0));
+        self.sessions.load(session, LoadedBy::Input);
+        let Some(loaded) = self.sessions.loaded_mut(session) else { return };
+        if !read.is_empty() {
+            loaded.input.record_reread();
+        }
+        loaded.retained.unread.extend(failed);
+        loaded.retained.unfound = unfound;
+        loaded.backfilled.extend(read.iter().cloned());
+        loaded.unsaved_files.extend(read.into_iter().filter(|file| file.identity.inode > 0));
         self.schedule_retry(session);
     }
 

@@ -6,7 +6,12 @@ use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update
 use subscope_session::{Limits, Now, SessionUpdate, problem_event};
 use subscope_store::{Commit, StoreError};
 
-use super::{EventLoop, budget::BudgetWatch, duty_cycle::DutyCycle, session_table::Task};
+use super::{
+    EventLoop,
+    budget::BudgetWatch,
+    duty_cycle::DutyCycle,
+    session_slot::{LoadedSession, StopOrders, Task},
+};
 use crate::{command::IngestError, read_view::describe};
 
 /// Revisions reserved at once: enough for some minutes. Unused ones of a process that ends are skipped. Revisions begin
@@ -55,21 +60,9 @@ impl FailedCommit {
 }
 
 impl EventLoop {
-    /// Whether a session has changes that are not derived.
-    pub(super) fn is_dirty(&self, session: &SessionId) -> bool {
-        self.sessions.live(session).is_some_and(|live| live.has(Task::Derive))
-    }
-
     /// Schedules that these sessions are derived: they have changes, or a moment has come at which they change.
     pub(super) fn mark_dirty(&mut self, sessions: impl IntoIterator<Item = SessionId>) {
-        let now = self.time.tick();
-        for session in sessions {
-            let live = self.sessions.load(&session);
-            if !live.has(Task::Derive) {
-                let due = live.derive_after.unwrap_or(now);
-                self.sessions.schedule(&session, Task::Derive, Some(due));
-            }
-        }
+        self.sessions.mark_dirty(sessions, self.time.tick());
     }
 
     /// Derives all dirty sessions. Does nothing while a failed commit is pending.
@@ -77,9 +70,7 @@ impl EventLoop {
         if self.has_failed_commit() {
             return;
         }
-        let scheduled = self.sessions.scheduled(Task::Derive);
-        let mut dirty: Vec<SessionId> = scheduled.map(|(_, session)| session.clone()).collect();
-        dirty.sort_unstable();
+        let mut dirty = self.sessions.with_task(Task::Derive);
         dirty.retain(|session| self.is_filter_loaded(session));
         for session in &dirty {
             self.sessions.schedule(session, Task::Derive, None);
@@ -97,12 +88,10 @@ impl EventLoop {
         if !self.pace.derive.throttle.pause_left(began).is_zero() {
             return;
         }
-        let due = self.sessions.scheduled(Task::Derive).take_while(|(at, _)| *at <= began);
-        let mut due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
+        let due = self.sessions.due(Task::Derive, began);
         if due.is_empty() {
             return;
         }
-        due.sort_unstable();
         for session in due {
             if self.has_failed_commit() {
                 return;
@@ -115,8 +104,8 @@ impl EventLoop {
             let _ = self.derive(std::slice::from_ref(&session), false);
             let ended = self.time.tick();
             self.pace.derive.last_derived = ended;
-            if let Some(live) = self.sessions.live_mut(&session) {
-                live.derive_after = Some(DutyCycle::new(SESSION_PAUSE).record(began, ended));
+            if let Some(loaded) = self.sessions.loaded_mut(&session) {
+                loaded.derive_after = Some(DutyCycle::new(SESSION_PAUSE).record(began, ended));
             }
         }
         if self.sessions.has_none(Task::Derive) {
@@ -134,7 +123,7 @@ impl EventLoop {
 
     /// Derives one session if it is dirty and can be derived now.
     pub(super) fn derive_one(&mut self, session: &SessionId) {
-        if !self.is_dirty(session) || self.has_failed_commit() || !self.is_filter_loaded(session) {
+        if !self.sessions.is_dirty(session) || self.has_failed_commit() || !self.is_filter_loaded(session) {
             return;
         }
         // A failed commit is retried before the next turn reads anything.
@@ -174,12 +163,12 @@ impl EventLoop {
         let limits = self.limits();
         let (mut trees, mut events) = (Vec::new(), Vec::new());
         for session in sessions {
-            let is_reloading = std::mem::take(&mut self.sessions.load(session).is_reloading);
-            let is_reread = is_reloading || !self.startup.is_done;
+            let Some(loaded) = self.sessions.loaded_mut(session) else { continue };
+            let is_reread = loaded.input.derive() || !self.startup.is_done;
             let (is_growing, limits) = (!has_ended, limits.clone());
             let now = Now { at, has_ended, is_growing, prices: &self.options.prices, limits };
-            let live = self.sessions.load(session);
-            let published = live.published(session, &self.startup, &self.store, &self.router, &*self.driver);
+            let published =
+                loaded.published(session, &self.startup, &self.store, &self.router, &*self.driver);
             let update = match published.is_some_and(|published| published.is_settled(is_reread)) {
                 true => self.router.update_settled(session, &now),
                 false => self.router.update(session, &now),
@@ -203,12 +192,13 @@ impl EventLoop {
                 store: &self.store,
             };
             update.events.extend(budget.alerts(&update.tree, at));
-            let live = self.sessions.load(session);
             // Files of live sessions are read from their beginning: drop events that an earlier hub published.
-            if let Some(published) = &live.published {
+            let loaded = self.sessions.loaded(session);
+            if let Some(published) = loaded.and_then(|loaded| loaded.published.as_ref()) {
                 published.retain_new(&mut update.events, is_reread);
             }
-            self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
+            let orders = StopOrders::Known(agents_to_stop(&update.tree));
+            self.sessions.change_stop_orders(session, |known| *known = orders);
             self.sessions.set_deadline(session, update.deadline);
             events.extend(update.events);
             trees.push(self.retain_rows(session, update.tree));
@@ -255,7 +245,9 @@ impl EventLoop {
 
     /// Looks for orders to stop in replayed input of these sessions that is not derived yet.
     pub(super) fn find_replayed_orders(&mut self, sessions: &[SessionId]) {
-        let unknown: Vec<_> = sessions.iter().filter(|id| self.sessions.has_unknown_orders(id)).collect();
+        let is_outdated = |loaded: &LoadedSession| matches!(loaded.stop_orders, StopOrders::Outdated(_));
+        let unknown: Vec<_> =
+            sessions.iter().filter(|id| self.sessions.loaded(id).is_some_and(is_outdated)).collect();
         if unknown.is_empty() {
             return;
         }
@@ -263,7 +255,8 @@ impl EventLoop {
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
         for session in unknown {
             let tree = self.router.tree(session, &now);
-            self.sessions.set_stop_orders(session, tree.as_ref().map(agents_to_stop).unwrap_or_default());
+            let orders = StopOrders::Known(tree.as_ref().map(agents_to_stop).unwrap_or_default());
+            self.sessions.change_stop_orders(session, |known| *known = orders);
         }
     }
 

@@ -9,7 +9,11 @@ use std::collections::BTreeSet;
 use subscope_model::{Problem, SessionId, Text};
 use subscope_store::ReceivedInput;
 
-use super::{EventLoop, session_table::SessionTable};
+use super::{
+    EventLoop,
+    session_slot::{InboxInput, LoadedBy, StopOrders},
+    session_table::SessionTable,
+};
 use crate::partitions::{InputChunk, Partitions};
 
 /// Bytes of inbox input replayed between two publications of its events: each event holds the payload of its line.
@@ -18,27 +22,19 @@ const PAGE_BYTES: u64 = 8 << 20;
 /// Most problems of one ingest that are reported individually.
 const MAX_PROBLEMS: usize = 100;
 
-/// Input of a session from programs that is in the router.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SessionInput {
-    bytes: u64,
-    /// Whether some of it belongs to several sessions or cannot be replayed.
-    is_shared: bool,
-}
-
 impl SessionTable {
     /// Records which sessions an input touched; `named` is the session that the input names.
     fn record_input(&mut self, named: Option<&str>, touched: &[SessionId], bytes: usize) {
         for session in touched {
-            let input = self.load(session).inbox.get_or_insert_default();
-            input.bytes += bytes as u64;
-            input.is_shared |= touched.len() > 1 || named != Some(session.as_str());
+            let is_own = touched.len() == 1 && named == Some(session.as_str());
+            self.load(session, LoadedBy::Input);
+            self.change_inbox(session, |inbox| inbox.record(is_own.then_some(bytes as u64)));
         }
     }
 
     /// Whether a session's input from the inbox is in the router.
     fn is_replayed(&self, session: &SessionId) -> bool {
-        self.live(session).is_some_and(|live| live.inbox.is_some())
+        matches!(self.inbox(session), InboxInput::Replayed { .. })
     }
 }
 
@@ -108,18 +104,15 @@ impl EventLoop {
 
     /// Replays the inbox input of a session that was just loaded, unless that is done. Returns whether there was any.
     pub(super) fn ensure_replayed(&mut self, session: &SessionId) -> bool {
-        if self.sessions.is_replayed(session) {
-            return false;
-        }
-        if self.sessions.is_unprocessed(session) {
-            return !self.replay_inbox(session).is_empty();
-        }
-        match self.has_stored_rows(session) {
+        let may_have_input = match self.sessions.inbox(session) {
+            InboxInput::Replayed { .. } => return false,
+            InboxInput::Unprocessed => Some(true),
+            InboxInput::Stored => self.has_stored_rows(session),
+        };
+        match may_have_input {
             Some(true) => return !self.replay_inbox(session).is_empty(),
             // A session without rows has no input in the inbox.
-            Some(false) => {
-                self.sessions.load(session).inbox = Some(SessionInput::default());
-            }
+            Some(false) => self.sessions.change_inbox(session, InboxInput::begin_replay),
             // The store cannot be read: try again when the session gets more input.
             None => {}
         }
@@ -135,11 +128,11 @@ impl EventLoop {
             if !seen.insert(session.clone()) {
                 continue;
             }
-            self.sessions.end_unprocessed(&session);
-            self.sessions.load(&session).inbox.get_or_insert_default();
+            self.sessions.load(&session, LoadedBy::Input);
+            self.sessions.change_inbox(&session, InboxInput::begin_replay);
             if !self.store.keeps_received() {
                 // No store but that of one process drops input, and only beyond its limit.
-                self.sessions.load(&session).inbox.get_or_insert_default().is_shared = true;
+                self.sessions.change_inbox(&session, |inbox| inbox.record(None));
                 let what = "not all of its input is kept, and none is replayed".to_owned();
                 self.publish_problem(Problem { at: session.to_string(), what });
                 continue;
@@ -164,10 +157,9 @@ impl EventLoop {
                 let outcome = store.read_received(&session, after, PAGE_BYTES, &mut replay);
                 self.mark_dirty(changed);
                 if has_input {
-                    self.sessions.expect_stop_orders(&session);
+                    self.sessions.change_stop_orders(&session, StopOrders::expect);
+                    self.sessions.record_reread(&session);
                 }
-                let live = self.sessions.load(&session);
-                live.is_reloading |= has_input;
                 match outcome {
                     Ok(Some(next)) => {
                         after = next;
@@ -177,7 +169,7 @@ impl EventLoop {
                     Err(error) => {
                         if !has_input {
                             // Try again when the session gets more input.
-                            live.inbox = None;
+                            self.sessions.change_inbox(&session, InboxInput::abandon_replay);
                         }
                         self.publish_problem(Problem {
                             at: session.to_string(),
@@ -194,13 +186,5 @@ impl EventLoop {
         // The programs that sent the input got these problems.
         let _ = self.router.take_problems();
         dialects
-    }
-
-    /// Bytes of a session's input from programs; `None` if it shares input with other sessions.
-    pub(super) fn inbox_bytes(&self, session: &SessionId) -> Option<u64> {
-        let Some(input) = self.sessions.live(session).and_then(|live| live.inbox.as_ref()) else {
-            return Some(0);
-        };
-        (!input.is_shared).then_some(input.bytes)
     }
 }

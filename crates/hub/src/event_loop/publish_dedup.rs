@@ -15,7 +15,12 @@ use subscope_model::{Event, Millis, SessionId, Text, Tree};
 
 use subscope_session::{SessionRouter, id_by_request};
 
-use super::{EventLoop, hub_store::HubStore, session_table::LiveSession, startup::Startup};
+use super::{
+    EventLoop,
+    hub_store::HubStore,
+    session_slot::{LoadedBy, LoadedSession},
+    startup::Startup,
+};
 use crate::{driver::Driver, session_sources::RowCounts};
 
 /// Most recent event ids loaded per session: far more than arrive out of order.
@@ -70,7 +75,7 @@ pub(super) fn last_stop(store: &HubStore) -> Option<Millis> {
     }
 }
 
-impl LiveSession {
+impl LoadedSession {
     /// Returns what was published of the session. `None` if the store cannot be read.
     pub(super) fn published(
         &mut self,
@@ -103,8 +108,9 @@ impl EventLoop {
 
     /// What was published of a session; `None` if the store cannot be read.
     pub(super) fn published(&mut self, session: &SessionId) -> Option<&mut PublishedEvents> {
-        let Self { startup, store, router, driver, .. } = self;
-        self.sessions.load(session).published(session, startup, store, router, &**driver)
+        let Self { startup, store, router, driver, sessions, .. } = self;
+        sessions.load(session, LoadedBy::Input);
+        sessions.loaded_mut(session)?.published(session, startup, store, router, &**driver)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use subscope_model::{Problem, SessionId, Tree, Update};
 use subscope_store::ListQuery;
 
-use super::{EventLoop, LoopControl, session_table::Task};
+use super::{EventLoop, LoopControl, session_slot::Task};
 use crate::{
     command::{Command, Figures, IngestError, ReplyCallback, SubscriptionStart},
     read_pool::Question,

@@ -12,7 +12,10 @@ use subscope_model::{Problem, SessionId, SourceId, Tree};
 use subscope_session::{KeysCursor, Now, SessionRouter};
 use subscope_store::{Commit, FileIdentity, SourceFile, StoredFacts};
 
-use super::{EventLoop, session_table::Task};
+use super::{
+    EventLoop,
+    session_slot::{LoadedSession, Task},
+};
 use crate::{
     loader::{FileLoader, Unread, file_identity},
     session_sources::{RowCounts, cut_problem, is_missing},
@@ -29,16 +32,40 @@ pub(super) struct RetainedState {
     pub(super) unread: Vec<UnreadFile>,
     /// Files that could not be looked for.
     pub(super) unfound: Vec<Unread>,
-    /// Whether its rows need stored facts, because no file has some of them any more.
-    needs_facts: bool,
-    /// Whether that is because a file was cut or replaced, and not deleted.
-    is_cut: bool,
-    /// Whether stored facts were joined since it was loaded.
-    has_joined: bool,
-    /// Whether its stored rows were derived from something that neither its files nor the stored facts have.
-    lacks_facts: bool,
+    /// Its stored facts, if they were joined since it was loaded.
+    joined: Option<JoinedFacts>,
     /// Pause before the next attempt to read what could not be read.
     pause: Duration,
+}
+
+/// Stored facts of a session that were joined to those of its files.
+#[derive(Clone, Copy, Debug)]
+struct JoinedFacts {
+    /// Why its rows need them; `None` if its files have everything.
+    need: Option<FactsNeed>,
+    /// Whether its stored rows were derived from something that neither its files nor the stored facts have.
+    is_incomplete: bool,
+}
+
+/// Why no file has some of the facts of a session any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FactsNeed {
+    /// A file was deleted.
+    Deleted,
+    /// A file was cut or replaced.
+    Cut,
+}
+
+impl RetainedState {
+    /// Why its rows need stored facts.
+    fn facts_need(&self) -> Option<FactsNeed> {
+        self.joined?.need
+    }
+
+    /// Whether its stored rows were derived from something that is nowhere any more.
+    fn lacks_facts(&self) -> bool {
+        self.joined.is_some_and(|joined| joined.is_incomplete)
+    }
 }
 
 /// A file that was read up to an offset.
@@ -92,15 +119,13 @@ impl EventLoop {
     pub(super) fn retry_unread(&mut self, changed: Vec<SessionId>) {
         // A session that is not loaded is read when it is.
         let changed: Vec<SessionId> =
-            changed.into_iter().filter(|session| self.sessions.live(session).is_some()).collect();
+            changed.into_iter().filter(|session| self.sessions.loaded(session).is_some()).collect();
         for session in &changed {
             self.schedule_retry(session);
         }
         self.mark_dirty(changed);
         let now = self.time.tick();
-        let due = self.sessions.scheduled(Task::Retry).take_while(|(at, _)| *at <= now);
-        let due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
-        for session in due {
+        for session in self.sessions.due(Task::Retry, now) {
             let before = self.unread_problems(&session);
             self.driver.retry_unread(&session, &mut self.router);
             self.retry_backfill(&session);
@@ -113,22 +138,22 @@ impl EventLoop {
     }
 
     fn retry_backfill(&mut self, session: &SessionId) {
-        let Some(live) = self.sessions.live_mut(session) else { return };
+        let Some(loaded) = self.sessions.loaded_mut(session) else { return };
         let mut loader = FileLoader::default();
         self.router.receive_at(None);
-        for mut file in std::mem::take(&mut live.retained.unread) {
+        for mut file in std::mem::take(&mut loaded.retained.unread) {
             match file.read_on(&mut loader, &mut self.router) {
                 Ok(identity) => {
                     let read = SourceFile { path: file.found.path, session: session.clone(), identity };
-                    live.backfilled.push(read.clone());
-                    live.unsaved_files.extend(Some(read).filter(|file| file.identity.inode > 0));
-                    live.is_reloading = true;
+                    loaded.backfilled.push(read.clone());
+                    loaded.unsaved_files.extend(Some(read).filter(|file| file.identity.inode > 0));
+                    loaded.input.record_reread();
                 }
-                Err(Failed) => live.retained.unread.push(file),
+                Err(Failed) => loaded.retained.unread.push(file),
             }
         }
         let _ = self.router.take_problems();
-        if !live.retained.unfound.is_empty()
+        if !loaded.retained.unfound.is_empty()
             && let Some(files) = self.store.read("the files of a session", self.store.files_of(session))
         {
             self.backfill_files(session, &files);
@@ -139,15 +164,15 @@ impl EventLoop {
     pub(super) fn schedule_retry(&mut self, session: &SessionId) {
         let has_unread = self.has_unread(session);
         let now = self.time.tick();
-        let Some(live) = self.sessions.live_mut(session) else { return };
-        let pause = (live.retained.pause * 2).clamp(RETRY_AFTER, RETRY_AFTER_AT_MOST);
-        live.retained.pause = if has_unread { pause } else { Duration::ZERO };
+        let Some(loaded) = self.sessions.loaded_mut(session) else { return };
+        let pause = (loaded.retained.pause * 2).clamp(RETRY_AFTER, RETRY_AFTER_AT_MOST);
+        loaded.retained.pause = if has_unread { pause } else { Duration::ZERO };
         self.sessions.schedule(session, Task::Retry, has_unread.then(|| now + pause));
     }
 
     /// Whether something of a session cannot be read now that its rows were derived from, or should be.
     pub(super) fn has_unread(&self, session: &SessionId) -> bool {
-        let own = self.sessions.live(session).map(|live| &live.retained);
+        let own = self.sessions.loaded(session).map(|loaded| &loaded.retained);
         own.is_some_and(|own| !own.unread.is_empty() || !own.unfound.is_empty())
             || self.driver.is_incomplete(session)
     }
@@ -155,9 +180,9 @@ impl EventLoop {
     /// Why files of a session cannot be read.
     fn unread_problems(&self, session: &SessionId) -> Vec<Problem> {
         let mut problems = self.driver.unread(session);
-        if let Some(live) = self.sessions.live(session) {
-            problems.extend(live.retained.unread.iter().filter_map(|file| file.problem.clone()));
-            problems.extend(live.retained.unfound.iter().map(Unread::problem));
+        if let Some(loaded) = self.sessions.loaded(session) {
+            problems.extend(loaded.retained.unread.iter().filter_map(|file| file.problem.clone()));
+            problems.extend(loaded.retained.unfound.iter().map(Unread::problem));
         }
         problems
     }
@@ -194,11 +219,9 @@ impl EventLoop {
         // A file that was cut may say everything again.
         let is_needed = !has_unread && (lacks_facts || self.without_problems(session) != from_files);
         tracing::debug!(%session, is_joined, is_needed, lacks_facts, "stored facts were joined");
-        let retained = &mut self.sessions.load(session).retained;
-        retained.has_joined = true;
-        retained.needs_facts = is_needed;
-        retained.is_cut = is_needed && !is_deleted;
-        retained.lacks_facts = lacks_facts;
+        let Some(LoadedSession { retained, .. }) = self.sessions.loaded_mut(session) else { return };
+        let need = if is_deleted { FactsNeed::Deleted } else { FactsNeed::Cut };
+        retained.joined = Some(JoinedFacts { need: is_needed.then_some(need), is_incomplete: lacks_facts });
     }
 
     /// Derives the rows of a session from what the router has, without its problems.
@@ -215,10 +238,10 @@ impl EventLoop {
 
     /// Whether a session is to be derived once more: it has less than its stored rows, and the stored facts are joined now.
     pub(super) fn joins_facts_for(&mut self, session: &SessionId, derived: &Tree) -> bool {
-        let Some(live) = self.sessions.live(session) else { return false };
-        let has_more =
-            live.rows.is_none() && live.published.as_ref().is_some_and(|it| it.has_more_than(derived));
-        let is_due = has_more && !live.retained.has_joined;
+        let Some(loaded) = self.sessions.loaded(session) else { return false };
+        let has_more = !self.sessions.has_rows(session)
+            && loaded.published.as_ref().is_some_and(|it| it.has_more_than(derived));
+        let is_due = has_more && loaded.retained.joined.is_none();
         if is_due {
             self.join_facts(session);
         }
@@ -228,15 +251,15 @@ impl EventLoop {
     /// Returns the rows to serve: the derived ones, or those that are known, if these have more because something cannot be
     /// read. Adds the problems of reading.
     pub(super) fn retain_rows(&self, session: &SessionId, derived: Tree) -> Tree {
-        let Some(live) = self.sessions.live(session) else { return derived };
+        let Some(loaded) = self.sessions.loaded(session) else { return derived };
         let mut problems = self.unread_problems(session);
-        if live.retained.is_cut || self.driver.is_cut(session) {
+        if loaded.retained.facts_need() == Some(FactsNeed::Cut) || self.driver.is_cut(session) {
             problems.push(cut_problem(session));
         }
-        let is_suspect = live.retained.lacks_facts || self.has_unread(session);
+        let is_suspect = loaded.retained.lacks_facts() || self.has_unread(session);
         let has_more = |known: &Tree| RowCounts::of(known).exceed(RowCounts::of(&derived));
         let stored = || self.store.read("a session's rows", self.store.tree(session)).flatten();
-        let known = match live.tree() {
+        let known = match self.sessions.tree(session) {
             _ if !is_suspect => None,
             Some(known) => Some(known).filter(|known| has_more(known)).cloned(),
             None => stored().filter(has_more).map(Arc::new),
@@ -252,13 +275,13 @@ impl EventLoop {
     /// Whether the rows of a session are not derived from all that its stored rows were derived from, so that its stored
     /// keys and facts must stay.
     pub(super) fn lacks_input(&self, session: &SessionId) -> bool {
-        self.has_unread(session) || self.sessions.live(session).is_some_and(|live| live.retained.lacks_facts)
+        self.has_unread(session) || self.sessions.loaded(session).is_some_and(|it| it.retained.lacks_facts())
     }
 
     /// Whether rows of a session depend on facts that are in no file.
     pub(super) fn needs_facts(&self, session: &SessionId) -> bool {
         self.driver.is_cut(session)
-            || self.sessions.live(session).is_some_and(|live| live.retained.needs_facts)
+            || self.sessions.loaded(session).is_some_and(|it| it.retained.facts_need().is_some())
     }
 
     /// Returns the facts of a session as they are stored; `None` if the stored ones may have more.

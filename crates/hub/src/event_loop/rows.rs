@@ -6,15 +6,19 @@
 //! source files.
 
 use std::{
-    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use subscope_model::{AgentId, Millis, SessionId, Tree};
+use subscope_model::{Millis, SessionId, Tree};
 use subscope_store::Commit;
 
-use super::{EventLoop, duty_cycle::DutyCycle, publish_dedup::PublishedEvents, session_table::Task};
+use super::{
+    EventLoop,
+    duty_cycle::DutyCycle,
+    publish_dedup::PublishedEvents,
+    session_slot::{Shown, Task, is_idle},
+};
 use crate::{command::IngestError, read_view::RowOverlay};
 
 /// Delay before changed rows are saved.
@@ -63,38 +67,19 @@ impl EventLoop {
             return;
         }
         let (now, rev) = (self.time.tick(), self.next_rev());
-        for mut tree in trees {
+        for tree in trees {
             let session = tree.session.id.clone();
-            let live = self.sessions.load(&session);
-            let Some((known, derived_at)) = &mut live.rows else {
-                tree.stamp(rev);
-                live.rows = Some((Arc::new(tree), now));
-                self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
-                self.sessions.end_eviction(&session);
-                self.broadcast_snapshot(&session, rev, now);
-                continue;
-            };
-            *derived_at = now;
-            tree.stamp_news(known, rev);
-            if **known == tree {
-                continue;
+            if self.sessions.show(tree, rev, now, SAVE_INTERVAL) == Shown::First {
+                self.broadcast_snapshot(&session);
             }
-            let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
-            let missing = known.agents.iter().map(|row| &row.id).filter(|id| !ids.contains(id));
-            let removed: Vec<AgentId> = missing.cloned().collect();
-            *known = Arc::new(tree);
-            if !live.has(Task::Save) {
-                self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
-            }
-            self.schedule_broadcast(&session, removed);
         }
         self.broadcast_rows(false);
     }
 
     /// Time until rows are due to be saved; `None` if all are saved.
     pub(super) fn save_due_in(&self, now: Instant) -> Option<Duration> {
-        let (due, _) = self.sessions.scheduled(Task::Save).next()?;
-        Some(due.saturating_duration_since(now).max(self.pace.save.pause.pause_left(now)))
+        let due = self.sessions.due_in(Task::Save, now)?;
+        Some(due.max(self.pace.save.pause.pause_left(now)))
     }
 
     /// Saves the rows that are due, a few milliseconds' worth, the oldest first. Skips sessions with changes: saved
@@ -104,7 +89,7 @@ impl EventLoop {
         if self.has_failed_commit() || self.save_due_in(began).is_none_or(|wait| !wait.is_zero()) {
             return;
         }
-        let may_save = |session: &SessionId| !self.is_dirty(session);
+        let may_save = |session: &SessionId| !self.sessions.is_dirty(session);
         let due = self.sessions.scheduled(Task::Save).take_while(|(at, _)| *at <= began);
         let (mut sessions, mut rows) = (Vec::new(), 0);
         for (_, session) in due.filter(|(_, session)| may_save(session)) {
@@ -123,15 +108,12 @@ impl EventLoop {
     pub(super) fn save_rows(&mut self) -> Result<(), IngestError> {
         self.retry_failed_commit()?;
         self.derive_dirty(self.startup.has_ended);
-        self.save_trees(&self.unsaved())
+        self.save_unsaved()
     }
 
-    /// Sessions with unsaved rows.
-    pub(super) fn unsaved(&self) -> Vec<SessionId> {
-        let mut unsaved: Vec<SessionId> =
-            self.sessions.scheduled(Task::Save).map(|(_, session)| session.clone()).collect();
-        unsaved.sort_unstable();
-        unsaved
+    /// Saves all unsaved rows.
+    pub(super) fn save_unsaved(&mut self) -> Result<(), IngestError> {
+        self.save_trees(&self.sessions.with_task(Task::Save))
     }
 
     pub(super) fn save_trees(&mut self, sessions: &[SessionId]) -> Result<(), IngestError> {
@@ -152,9 +134,9 @@ impl EventLoop {
         let mut sources = Vec::new();
         for tree in &trees {
             sources.extend(self.driver.take_read_files(&tree.session.id));
-            if let Some(live) = self.sessions.live_mut(&tree.session.id) {
-                sources.append(&mut live.unsaved_files);
-                live.published.iter_mut().for_each(PublishedEvents::end_first_content);
+            if let Some(loaded) = self.sessions.loaded_mut(&tree.session.id) {
+                sources.append(&mut loaded.unsaved_files);
+                loaded.published.iter_mut().for_each(PublishedEvents::end_first_content);
             }
         }
         let rows = Commit { trees, deadlines, session_keys, sources, facts, ..Commit::default() };
@@ -165,7 +147,7 @@ impl EventLoop {
     /// Approximate number of rows of sessions without running agents.
     pub(super) fn idle_size(&self) -> usize {
         let trees = self.sessions.with_rows().map(|(_, tree)| tree);
-        trees.filter(|tree| super::session_table::is_idle(tree)).map(|tree| row_count(tree)).sum()
+        trees.filter(|tree| is_idle(tree)).map(|tree| row_count(tree)).sum()
     }
 
     /// Returns what the store lacks: the unsaved rows. They are shared, not copied.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use subscope_model::{Millis, SessionId};
 
-use super::{EventLoop, session_table::LiveSession};
+use super::{EventLoop, session_slot::InputState};
 
 /// Most sessions, and approximate bytes, derived together. Each portion is compared with all stored sessions
 /// ([`super::duplicates`]), so fewer portions cost less.
@@ -74,7 +74,7 @@ impl EventLoop {
     /// Takes sessions whose initial content is read, and derives them once a portion is complete.
     pub(super) fn derive_loaded(&mut self, loaded: Vec<SessionId>) {
         for session in loaded {
-            if self.sessions.live(&session).is_some_and(|live| live.is_loading) {
+            if self.sessions.loaded(&session).is_some_and(|it| it.input == InputState::FirstRead) {
                 self.startup.bytes += self.driver.reloadable_bytes(&session).unwrap_or_default();
                 self.startup.loaded.push(session);
             }
@@ -85,19 +85,11 @@ impl EventLoop {
         self.startup.bytes = 0;
         let loaded = std::mem::take(&mut self.startup.loaded);
         for session in &loaded {
-            self.sessions.load(session).is_loading = false;
+            self.sessions.loaded_mut(session).map(|loaded| loaded.input.end_first_read());
         }
         self.mark_dirty(loaded);
         self.derive_dirty(false);
         self.evict_surplus();
-    }
-
-    /// Marks the sessions dirty whose files are being read for the first time.
-    pub(super) fn end_loading(&mut self) {
-        let taken = |live: &mut LiveSession| std::mem::take(&mut live.is_loading);
-        let loading = self.sessions.all_mut().filter_map(|(id, live)| taken(live).then(|| id.clone()));
-        let loading: Vec<SessionId> = loading.collect();
-        self.mark_dirty(loading);
     }
 
     /// Saves and evicts idle sessions if there are many: reloading one of them costs less than holding all. Running
@@ -105,15 +97,10 @@ impl EventLoop {
     fn evict_surplus(&mut self) {
         let has_room =
             self.idle_size() <= MAX_IDLE_ROWS || self.sessions.with_rows().count() <= MIN_SESSIONS_IN_MEMORY;
-        if has_room || self.save_trees(&self.unsaved()).is_err() {
+        if has_room || self.save_unsaved().is_err() {
             return;
         }
-        let mut idle = Vec::new();
-        for (session, live) in self.sessions.all_mut().filter(|(_, live)| live.rows.is_some()) {
-            live.evicts_after_startup = true;
-            idle.extend(live.idle_since().map(|_| session.clone()));
-        }
-        for session in idle {
+        for session in self.sessions.end_scan() {
             self.evict(&session);
         }
     }

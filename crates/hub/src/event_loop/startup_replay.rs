@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use subscope_model::{SessionId, Text};
 use subscope_store::ListQuery;
 
-use super::{EventLoop, derive::RETRY_AFTER, session_table::LiveSession, startup::ReplayProgress};
+use super::{EventLoop, derive::RETRY_AFTER, session_slot::InboxInput, startup::ReplayProgress};
 
 /// Limits for the replay of running sessions: number of sessions, and bytes of input as stored. The newest are
 /// replayed, the others when they get more input.
@@ -44,7 +44,9 @@ impl EventLoop {
             return false;
         };
         tracing::info!(sessions = sessions.len(), "inbox replay begins");
-        self.sessions.add_unprocessed(sessions);
+        for session in &sessions {
+            self.sessions.change_inbox(session, InboxInput::expect_replay);
+        }
         self.startup.replay = ReplayProgress::UnderWay;
         true
     }
@@ -67,7 +69,7 @@ impl EventLoop {
         let mut replayed: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
         for session in portion {
             // Input of another session may have replayed it.
-            if self.sessions.is_unprocessed(&session) {
+            if self.sessions.inbox(&session) == InboxInput::Unprocessed {
                 let dialects = self.replay_inbox(&session);
                 replayed.insert(session, dialects);
             }
@@ -121,16 +123,9 @@ impl EventLoop {
             }
             room -= bytes;
             if self.ensure_replayed(&session) {
-                self.sessions.load(&session).is_replayed_running = true;
+                self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.input.await_silence());
             }
         }
-    }
-
-    /// Takes the replayed running sessions: they are derived, since time alone may change them.
-    pub(super) fn take_replayed_running(&mut self) -> Vec<SessionId> {
-        let taken = |live: &mut LiveSession| std::mem::take(&mut live.is_replayed_running);
-        let running = self.sessions.all_mut().filter_map(|(id, live)| taken(live).then(|| id.clone()));
-        running.collect()
     }
 
     /// Takes the deadlines of sessions that are not in memory from the store.
