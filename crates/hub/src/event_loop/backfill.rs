@@ -27,22 +27,26 @@ use crate::{
 };
 
 impl EventLoop {
-    /// Loads everything that a session's stored rows were derived from and that is not in the router.
-    pub(super) fn complete(&mut self, session: &SessionId) {
-        if self.sessions.loaded(session).is_some_and(|it| it.coverage == Coverage::Complete) {
-            return;
+    /// Loads everything that a session's stored rows were derived from and that is not in the router. Returns whether
+    /// all of it could be looked for; if not, its stored rows are better than what would be derived now.
+    pub(super) fn complete(&mut self, session: &SessionId) -> bool {
+        let is_covered = self.sessions.loaded(session).is_some_and(|it| it.coverage == Coverage::Complete);
+        if is_covered && self.sessions.is_replayed(session) {
+            return true;
         }
         if self.driver.reload_evicted(session, &mut self.router) {
             tracing::debug!(%session, "reloaded");
             self.sessions.record_reread(session);
         }
-        // If the store cannot be read, it is read again when the session is derived again.
         let files = self.store.read("the files of a session", self.store.files_of(session));
-        let Some(files) = files else { return };
-        self.sessions.loaded_mut(session).into_iter().for_each(|it| it.coverage = Coverage::Complete);
+        let Some(files) = files else { return false };
         self.backfill_files(session, &files);
         self.ensure_replayed(session);
-        self.restore_facts(session);
+        if !self.sessions.is_replayed(session) || self.restore_facts(session).is_none() {
+            return false;
+        }
+        self.sessions.loaded_mut(session).into_iter().for_each(|it| it.coverage = Coverage::Complete);
+        true
     }
 
     /// Reads files of a session that the driver does not tail and that were not read before.

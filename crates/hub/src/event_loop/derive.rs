@@ -71,7 +71,7 @@ impl EventLoop {
             return;
         }
         let mut dirty = self.sessions.with_task(Task::Derive);
-        dirty.retain(|session| self.is_filter_loaded(session));
+        dirty.retain(|session| self.is_ready(session));
         for session in &dirty {
             self.sessions.schedule(session, Task::Derive, None);
         }
@@ -96,7 +96,7 @@ impl EventLoop {
             if self.has_failed_commit() {
                 return;
             }
-            if !self.is_filter_loaded(&session) {
+            if !self.is_ready(&session) {
                 continue;
             }
             self.sessions.schedule(&session, Task::Derive, None);
@@ -123,7 +123,7 @@ impl EventLoop {
 
     /// Derives one session if it is dirty and can be derived now.
     pub(super) fn derive_one(&mut self, session: &SessionId) {
-        if !self.sessions.is_dirty(session) || self.has_failed_commit() || !self.is_filter_loaded(session) {
+        if !self.sessions.is_dirty(session) || self.has_failed_commit() || !self.is_ready(session) {
             return;
         }
         // A failed commit is retried before the next turn reads anything.
@@ -140,21 +140,21 @@ impl EventLoop {
         self.pending.has_new_order = false;
     }
 
-    /// Whether the published events of a session are known. If the store cannot be read, the session is derived after a
-    /// pause: otherwise its events would be published twice.
-    fn is_filter_loaded(&mut self, session: &SessionId) -> bool {
-        let is_loaded = self.has_stored_rows(session).is_some();
-        if !is_loaded {
+    /// Whether the published events of a session are known and everything is loaded that its stored rows were derived
+    /// from. If the store cannot be read, the session is derived after a pause: otherwise its events would be published
+    /// twice, or its rows would have less.
+    fn is_ready(&mut self, session: &SessionId) -> bool {
+        let is_ready = self.has_stored_rows(session).is_some() && self.complete(session);
+        if !is_ready {
             let retry = self.time.tick() + RETRY_AFTER;
             self.sessions.schedule(session, Task::Derive, Some(retry));
         }
-        is_loaded
+        is_ready
     }
 
     /// Derives these sessions, updates their rows, and commits and publishes their events.
     fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), IngestError> {
         for session in sessions {
-            self.complete(session);
             // This derivation covers all input that was read for it.
             self.sessions.schedule(session, Task::Derive, None);
         }

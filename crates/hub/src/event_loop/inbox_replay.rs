@@ -27,13 +27,12 @@ impl SessionTable {
     fn record_input(&mut self, named: Option<&str>, touched: &[SessionId], bytes: usize) {
         for session in touched {
             let is_own = touched.len() == 1 && named == Some(session.as_str());
-            self.load(session, LoadedBy::Input);
             self.change_inbox(session, |inbox| inbox.record(is_own.then_some(bytes as u64)));
         }
     }
 
     /// Whether a session's input from the inbox is in the router.
-    fn is_replayed(&self, session: &SessionId) -> bool {
+    pub(super) fn is_replayed(&self, session: &SessionId) -> bool {
         matches!(self.inbox(session), InboxInput::Replayed { .. })
     }
 }
@@ -113,7 +112,7 @@ impl EventLoop {
             Some(true) => return !self.replay_inbox(session).is_empty(),
             // A session without rows has no input in the inbox.
             Some(false) => self.sessions.change_inbox(session, InboxInput::begin_replay),
-            // The store cannot be read: try again when the session gets more input.
+            // The store cannot be read: try again when the session is derived.
             None => {}
         }
         false
@@ -128,6 +127,7 @@ impl EventLoop {
             if !seen.insert(session.clone()) {
                 continue;
             }
+            let before = self.sessions.inbox(&session);
             self.sessions.load(&session, LoadedBy::Input);
             self.sessions.change_inbox(&session, InboxInput::begin_replay);
             if !self.store.keeps_received() {
@@ -160,21 +160,15 @@ impl EventLoop {
                     self.sessions.change_stop_orders(&session, StopOrders::expect);
                     self.sessions.record_reread(&session);
                 }
-                match outcome {
-                    Ok(Some(next)) => {
+                match self.store.read("the input of a session", outcome) {
+                    Some(Some(next)) => {
                         after = next;
                         self.publish_events(&session);
                     }
-                    Ok(None) => break,
-                    Err(error) => {
-                        if !has_input {
-                            // Try again when the session gets more input.
-                            self.sessions.change_inbox(&session, InboxInput::abandon_replay);
-                        }
-                        self.publish_problem(Problem {
-                            at: session.to_string(),
-                            what: crate::read_view::describe(&error),
-                        });
+                    Some(None) => break,
+                    // All of it is replayed again when the session is derived: joining facts is idempotent.
+                    None => {
+                        self.sessions.change_inbox(&session, |inbox| inbox.abandon_replay(before));
                         break;
                     }
                 }

@@ -12,10 +12,7 @@ use subscope_model::{Problem, SessionId, SourceId, Tree};
 use subscope_session::{KeysCursor, Now, SessionRouter};
 use subscope_store::{Commit, FileIdentity, SourceFile, StoredFacts};
 
-use super::{
-    EventLoop,
-    session_slot::{LoadedSession, Task},
-};
+use super::{EventLoop, session_slot::Task};
 use crate::{
     loader::{FileLoader, Unread, file_identity},
     session_sources::{RowCounts, cut_problem, is_missing},
@@ -187,41 +184,46 @@ impl EventLoop {
         problems
     }
 
-    /// Joins the stored facts of a session that was just loaded, if its files lack some of them.
-    pub(super) fn restore_facts(&mut self, session: &SessionId) {
+    /// Joins the stored facts of a session that was just loaded, if its files lack some of them. `None` if the store
+    /// cannot be read.
+    pub(super) fn restore_facts(&mut self, session: &SessionId) -> Option<()> {
         if self.has_stored_rows(session) != Some(true) || self.sessions.has_rows(session) {
-            return;
+            return Some(());
         }
-        let is_needed = self.store.read("the facts of a session", self.store.needs_facts(session));
-        if is_needed == Some(true) || self.lacks_keys(session) {
-            self.join_facts(session);
+        let is_needed = self.store.read("the facts of a session", self.store.needs_facts(session))?;
+        if is_needed || self.lacks_keys(session)? {
+            self.join_facts(session)?;
         }
+        Some(())
     }
 
-    /// Whether the stored rows of a session were derived from calls or responses that the router does not have.
-    fn lacks_keys(&self, session: &SessionId) -> bool {
-        let stored = self.store.read("the keys of a session", self.store.session_keys(session)).flatten();
-        let Some(stored) = stored.filter(|stored| !stored.keys.is_empty()) else { return false };
+    /// Whether the stored rows of a session were derived from calls or responses that the router does not have. `None`
+    /// if the store cannot be read.
+    fn lacks_keys(&self, session: &SessionId) -> Option<bool> {
+        let stored = self.store.read("the keys of a session", self.store.session_keys(session))?;
+        let Some(stored) = stored.filter(|stored| !stored.keys.is_empty()) else { return Some(false) };
         let own = self.router.holdings(session, &mut KeysCursor::default());
         let own: HashSet<u64> = own.into_iter().flat_map(|own| own.keys).collect();
-        stored.keys.iter().any(|key| !own.contains(key))
+        Some(stored.keys.iter().any(|key| !own.contains(key)))
     }
 
-    fn join_facts(&mut self, session: &SessionId) {
+    /// Joins the stored facts of a session. `None` if the store cannot be read.
+    fn join_facts(&mut self, session: &SessionId) -> Option<()> {
         let from_files = self.without_problems(session);
-        let stored = self.store.read("the facts of a session", self.store.facts_of(session)).flatten();
+        let stored = self.store.read("the facts of a session", self.store.facts_of(session))?;
         let facts = stored.and_then(|stored| self.store.read("the facts of a session", stored.unpack()));
         let is_joined = facts.is_some_and(|facts| self.router.join_facts(session, &facts));
         let has_unread = self.has_unread(session);
-        let files = self.store.read("the files of a session", self.store.files_of(session));
-        let is_deleted = files.is_some_and(|files| files.iter().any(|file| is_missing(file)));
-        let lacks_facts = self.lacks_keys(session);
+        let files = self.store.read("the files of a session", self.store.files_of(session))?;
+        let is_deleted = files.iter().any(|file| is_missing(file));
+        let lacks_facts = self.lacks_keys(session)?;
         // A file that was cut may say everything again.
         let is_needed = !has_unread && (lacks_facts || self.without_problems(session) != from_files);
         tracing::debug!(%session, is_joined, is_needed, lacks_facts, "stored facts were joined");
-        let Some(LoadedSession { retained, .. }) = self.sessions.loaded_mut(session) else { return };
+        let retained = &mut self.sessions.loaded_mut(session)?.retained;
         let need = if is_deleted { FactsNeed::Deleted } else { FactsNeed::Cut };
         retained.joined = Some(JoinedFacts { need: is_needed.then_some(need), is_incomplete: lacks_facts });
+        Some(())
     }
 
     /// Derives the rows of a session from what the router has, without its problems.
@@ -242,8 +244,12 @@ impl EventLoop {
         let has_more = !self.sessions.has_rows(session)
             && loaded.published.as_ref().is_some_and(|it| it.has_more_than(derived));
         let is_due = has_more && loaded.retained.joined.is_none();
-        if is_due {
-            self.join_facts(session);
+        if is_due
+            && self.join_facts(session).is_none()
+            && let Some(loaded) = self.sessions.loaded_mut(session)
+        {
+            // Its stored rows are kept.
+            loaded.retained.joined = Some(JoinedFacts { need: None, is_incomplete: true });
         }
         is_due
     }

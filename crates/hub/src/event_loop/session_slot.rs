@@ -416,14 +416,16 @@ impl InboxInput {
         }
     }
 
-    /// None of it could be read: the next input of its session begins another replay.
-    pub(super) fn abandon_replay(&mut self) {
-        *self = Self::Stored;
+    /// Not all of it could be read: it is where it was before the replay began.
+    pub(super) fn abandon_replay(&mut self, before: Self) {
+        *self = match before {
+            Self::Unprocessed => Self::Unprocessed,
+            Self::Stored | Self::Replayed { .. } => Self::Stored,
+        };
     }
 
-    /// Counts input that is in the router; `bytes` is `None` if it cannot be replayed for this session alone.
+    /// Counts input that came to that in the router; `bytes` is `None` if it cannot be replayed for this session alone.
     pub(super) fn record(&mut self, bytes: Option<u64>) {
-        self.begin_replay();
         if let Self::Replayed { bytes: known } = self {
             *known = known.zip(bytes).map(|(known, more)| known + more);
         }

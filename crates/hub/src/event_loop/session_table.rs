@@ -28,8 +28,6 @@ pub(super) struct SessionTable {
 struct SlotCounts {
     /// Recently evicted.
     recent: usize,
-    /// With unprocessed input.
-    unprocessed: usize,
     /// With agents that are to stop.
     stopping: usize,
 }
@@ -38,17 +36,12 @@ impl SlotCounts {
     /// The counts of one slot.
     fn of(slot: &SessionSlot) -> Self {
         let is_stopping = slot.loaded().is_some_and(|session| !session.stop_orders.agents().is_empty());
-        Self {
-            recent: usize::from(slot.evicted_since().is_some()),
-            unprocessed: usize::from(slot.inbox == InboxInput::Unprocessed),
-            stopping: usize::from(is_stopping),
-        }
+        Self { recent: usize::from(slot.evicted_since().is_some()), stopping: usize::from(is_stopping) }
     }
 
     /// Replaces the counts that one slot had.
     fn replace(&mut self, before: Self, after: Self) {
         self.recent = self.recent + after.recent - before.recent;
-        self.unprocessed = self.unprocessed + after.unprocessed - before.unprocessed;
         self.stopping = self.stopping + after.stopping - before.stopping;
     }
 }
@@ -293,14 +286,11 @@ impl SessionTable {
         self.slots.get(session).map(|slot| slot.inbox).unwrap_or_default()
     }
 
-    /// Sessions of which the inbox has acknowledged input that no rows contain.
+    /// Sessions of which the inbox has acknowledged input that no rows contain, except dirty ones: their derivation
+    /// replays it.
     pub(super) fn unprocessed(&self) -> impl Iterator<Item = &SessionId> {
-        self.sessions(|slot| slot.inbox == InboxInput::Unprocessed)
-    }
-
-    /// Number of [`SessionTable::unprocessed`].
-    pub(super) fn unprocessed_count(&self) -> usize {
-        self.counts.unprocessed
+        let is_dirty = |slot: &SessionSlot| slot.loaded().is_some_and(|loaded| loaded.has(Task::Derive));
+        self.sessions(move |slot| slot.inbox == InboxInput::Unprocessed && !is_dirty(slot))
     }
 
     /// Changes the orders to stop agents of a session in memory.
@@ -395,14 +385,14 @@ mod tests {
         let (mut table, session) = (SessionTable::default(), SessionId::from("1"));
         for _ in 0..2 {
             table.change_inbox(&session, InboxInput::expect_replay);
-            assert_eq!((table.unprocessed_count(), table.unprocessed().count()), (1, 1));
+            assert_eq!(table.unprocessed().count(), 1);
         }
         table.load(&session, LoadedBy::Input);
         let orders = StopOrders::Known(vec![AgentId::from("a")]);
         table.change_stop_orders(&session, |known| *known = orders);
         assert!(table.has_stop_orders());
         table.change_inbox(&session, InboxInput::begin_replay);
-        assert_eq!(table.unprocessed_count(), 0);
+        assert_eq!(table.unprocessed().count(), 0);
         table.evict(&session, true);
         assert!(!table.has_stop_orders() && table.stop_orders(&session).is_empty());
     }

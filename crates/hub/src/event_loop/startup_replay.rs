@@ -24,7 +24,7 @@ impl EventLoop {
     /// Starts the replay, and takes the deadlines of stored sessions. A small inbox is replayed at once.
     pub(super) fn start_replay(&mut self) {
         self.take_deadlines();
-        if self.list_unprocessed() && self.sessions.unprocessed_count() <= PORTION_SESSIONS {
+        if self.list_unprocessed() && self.sessions.unprocessed().count() <= PORTION_SESSIONS {
             self.replay_portion();
         }
     }
@@ -65,7 +65,7 @@ impl EventLoop {
             return;
         }
         let portion = self.next_portion();
-        let is_last = self.sessions.unprocessed_count() <= portion.len();
+        let is_last = self.sessions.unprocessed().count() <= portion.len();
         let mut replayed: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
         for session in portion {
             // Input of another session may have replayed it.

@@ -102,6 +102,7 @@ fn eviction_returns_what_was_in_memory_and_keeps_what_outlasts_it() {
     for state in STATES {
         let mut slot = slot(state, now);
         (slot.deadline, slot.rows_changed_at, slot.stored_keys_since) = (Some(1), Some(2), Some(3));
+        slot.inbox.begin_replay();
         slot.inbox.record(Some(7));
         let evicted = slot.evict(true);
         assert_eq!(evicted.is_some(), state.starts_with('l'), "{state}");
@@ -210,14 +211,15 @@ fn every_transition_of_inbox_input_leads_from_every_state_where_the_table_says()
     use InboxInput::{Replayed, Stored, Unprocessed};
     let (own, shared) = (Replayed { bytes: Some(3) }, Replayed { bytes: None });
     let states = [Stored, Unprocessed, own, shared];
-    let (none, two) = (Replayed { bytes: Some(0) }, Replayed { bytes: Some(2) });
+    let (none, five) = (Replayed { bytes: Some(0) }, Replayed { bytes: Some(5) });
     type Transition = (&'static str, fn(&mut InboxInput), [InboxInput; 4]);
-    let transitions: [Transition; 6] = [
+    let transitions: [Transition; 7] = [
         ("expect", InboxInput::expect_replay, [Unprocessed; 4]),
         ("begin", InboxInput::begin_replay, [none, none, own, shared]),
-        ("abandon", InboxInput::abandon_replay, [Stored; 4]),
-        ("record", |inbox| inbox.record(Some(2)), [two, two, Replayed { bytes: Some(5) }, shared]),
-        ("record shared", |inbox| inbox.record(None), [shared; 4]),
+        ("abandon", |inbox| inbox.abandon_replay(Stored), [Stored; 4]),
+        ("abandon unprocessed", |inbox| inbox.abandon_replay(Unprocessed), [Unprocessed; 4]),
+        ("record", |inbox| inbox.record(Some(2)), [Stored, Unprocessed, five, shared]),
+        ("record shared", |inbox| inbox.record(None), [Stored, Unprocessed, shared, shared]),
         ("evict", InboxInput::evict, [Stored, Unprocessed, Stored, Stored]),
     ];
     for (what, transition, wanted) in transitions {
