@@ -5,9 +5,9 @@
 //! 2. `commit_ingests`: decode all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
 //! 3. `answer_waiting`: derive what the waiting questions must see, some milliseconds a turn, and hand them to the reader
 //!    threads ([`crate::read_pool`]).
-//! 4. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
+//! 4. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup`]).
 //! 5. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that
-//!    are due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
+//!    are due ([`mod@derive`]); send and save rows that are due ([`rows`]); evict idle
 //!    sessions ([`eviction`]).
 //! 6. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
 //!
@@ -28,12 +28,11 @@
 //! * [`publish_dedup`]: drops events that an earlier hub process already published.
 //! * [`queries`]: command dispatch, and what questions wait for.
 //! * [`retained`]: keeps what is known of a session although it cannot be read now, or is in no file any more.
-//! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
-//! * [`rows`]: rows of sessions in memory, a write-back cache.
+//! * [`row_broadcast`]: what subscribers have of a session's rows, and when they get more.
+//! * [`rows`]: rows of sessions in memory, a write-back cache: sends and saves what has changed.
 //! * [`session_slot`]: the life of a session: its states, and what each transition leaves to do.
 //! * [`session_table`]: the table of sessions, and when work on each is due.
-//! * [`startup`]: derives and evicts in portions while existing files are read at start-up.
-//! * [`startup_replay`]: replays the inbox at start-up.
+//! * [`startup`]: reads existing files and replays the inbox at start-up, in portions.
 //! * [`stop`]: orders to stop a subagent.
 
 mod backfill;
@@ -54,7 +53,6 @@ mod rows;
 mod session_slot;
 mod session_table;
 mod startup;
-mod startup_replay;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -68,14 +66,14 @@ use std::{
 };
 
 use subscope_collect::{archive::Archive, work_tree};
-use subscope_model::{Millis, PriceTable, SessionId, Update, Zone};
+use subscope_model::{Millis, PriceTable, Update, Zone};
 use subscope_session::{EventScope, FactDetail, Limits, RouterOptions, SessionRouter};
 use subscope_store::Store;
 
 pub use self::budget::Budgets;
 use self::{
     budget::TotalOfDay,
-    derive::{DerivePace, FailedCommit},
+    derive::DerivePace,
     duplicates::DuplicateIndex,
     eviction::EvictPace,
     hub_store::HubStore,
@@ -352,17 +350,14 @@ impl EventLoop {
 
     /// Saves everything, as the last thing that the hub does.
     fn stop_saving(&mut self) {
-        self.answer_all();
+        while !self.queue.waiting.is_empty() {
+            self.answer_waiting();
+        }
         // Last attempt for a failed commit.
-        self.store.failed_commit.iter_mut().for_each(FailedCommit::make_due);
+        self.store.end_retry_pause(self.time.tick());
         let _ = self.retry_failed_commit();
         let _ = self.save_rows();
         self.save_facts();
-    }
-
-    fn start(&mut self) {
-        tracing::info!(seq = self.figures.seq, "event loop starts");
-        self.start_replay();
     }
 
     /// Does all that is due, without waiting.
@@ -459,7 +454,7 @@ impl EventLoop {
         }
         self.broadcast_rows(polled.has_ended);
         self.save_due_rows();
-        if self.startup.is_done && !self.has_failed_commit() {
+        if self.startup.is_done && !self.store.has_failed_commit() {
             self.evict_idle();
         }
         self.startup.is_caught_up |= polled.is_caught_up;
@@ -521,20 +516,16 @@ impl EventLoop {
     /// they are read completely: until then agents have names that later files correct, and its stored rows are better.
     fn collect_changed(&mut self) {
         for session in self.router.take_changed() {
-            self.mark_changed(session);
-        }
-    }
-
-    fn mark_changed(&mut self, session: SessionId) {
-        self.sessions.load(&session, LoadedBy::Input);
-        self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.loaded_by = LoadedBy::Input);
-        self.ensure_replayed(&session);
-        // If the store cannot be read, assume that it has rows of the session.
-        let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);
-        if !self.startup.is_done && (self.driver.follows(&session) || has_rows(self)) {
-            self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.input.begin_first_read());
-        } else {
-            self.mark_dirty([session]);
+            self.sessions.load(&session, LoadedBy::Input);
+            self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.loaded_by = LoadedBy::Input);
+            self.ensure_replayed(&session);
+            // If the store cannot be read, assume that it has rows of the session.
+            let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);
+            if !self.startup.is_done && (self.driver.follows(&session) || has_rows(self)) {
+                self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.input.begin_first_read());
+            } else {
+                self.mark_dirty([session]);
+            }
         }
     }
 
@@ -552,7 +543,7 @@ impl EventLoop {
 
     /// Longest wait of a hub that is woken: until the next derivation, broadcast, save or eviction is due.
     fn command_timeout(&self) -> Duration {
-        if self.has_failed_commit() || self.subscribers.iter().any(Subscriber::is_behind) {
+        if self.store.has_failed_commit() || self.subscribers.iter().any(Subscriber::is_behind) {
             return POLL_WAIT;
         }
         let now = self.time.tick();
@@ -564,7 +555,13 @@ impl EventLoop {
         let deadline = self.sessions.deadlines().next().map(|(deadline, _)| (deadline - at).max(0));
         let deadline = deadline.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
         let retry = self.sessions.due_in(Task::Retry, now);
-        let due = [deadline, broadcast, retry, self.save_due_in(now), self.pace.evict.due_in(now)];
+        let due = [
+            deadline,
+            broadcast,
+            retry,
+            self.pace.save.due_in(&self.sessions, now),
+            self.pace.evict.due_in(now),
+        ];
         due.into_iter().flatten().min().unwrap_or(MAX_WAIT).clamp(MIN_WAIT, MAX_WAIT)
     }
 }

@@ -125,6 +125,8 @@ fn acknowledge(folder: &Path) {
 #[test]
 fn acknowledged_input_is_replayed_once_it_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
+    // The input is older than the store, and new nevertheless: no hub has published it.
+    drop(SqliteStore::open(folder.path(), Access::Write, "test", 5_000_000).unwrap());
     acknowledge(folder.path());
     let (hub, fails_loads, updates) = hub_that_cannot_load(folder.path());
     let handle = hub.handle();

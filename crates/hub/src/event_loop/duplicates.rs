@@ -8,7 +8,7 @@ use subscope_model::{Millis, SessionId, SessionKeys};
 use subscope_session::{KeysCursor, SessionRouter};
 use subscope_store::{KeySet, StoredSessionKeys};
 
-use super::{EventLoop, hub_store::HubStore, session_slot::LoadedSession, session_table::SessionTable};
+use super::{hub_store::HubStore, session_slot::LoadedSession, session_table::SessionTable};
 use crate::duplicates::{FirstKeyIndex, Owners};
 
 /// Keys of live and stored sessions, and which session owns each shared key.
@@ -173,40 +173,44 @@ fn keys_of<'t>(sessions: &'t SessionTable, session: &SessionId) -> Option<&'t Li
     sessions.loaded(session)?.keys.as_ref()
 }
 
-impl EventLoop {
-    /// Tells the router which keys of these sessions other sessions own. Returns the sessions, plus live sessions that
-    /// lost keys and must be derived as well.
-    pub(super) fn resolve_duplicates(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
-        let Self { duplicates: index, sessions: table, router, store, driver, .. } = self;
+/// Sessions whose keys were compared.
+pub(super) struct ComparedSessions {
+    /// Sessions to derive: the given ones, and others in memory that lost keys.
+    pub(super) loaded: Vec<SessionId>,
+    /// Evicted sessions that lost keys: they have to be derived again from their files.
+    pub(super) evicted: Vec<SessionId>,
+}
+
+impl DuplicateIndex {
+    /// Tells the router which keys of these sessions other sessions own.
+    pub(super) fn resolve(
+        &mut self,
+        sessions: &[SessionId],
+        table: &mut SessionTable,
+        router: &mut SessionRouter,
+        store: &HubStore,
+    ) -> ComparedSessions {
         let mut unresolved = KeySet::new();
         for session in sessions {
-            unresolved.extend(index.update(session, table, router, store));
+            unresolved.extend(self.update(session, table, router, store));
         }
         if !unresolved.is_empty() {
-            index.load_holders(&unresolved, table, store);
+            self.load_holders(&unresolved, table, store);
         }
-        let reassigned: BTreeSet<SessionId> = std::mem::take(&mut index.reassigned).into_iter().collect();
-        let is_live = |session: &SessionId| keys_of(table, session).is_some();
-        // Evicted sessions have to be derived again from their files.
-        let evicted = reassigned.iter().filter(|session| !is_live(session));
-        let reloaded: Vec<SessionId> =
-            evicted.filter(|it| driver.reload_evicted(it, router)).cloned().collect();
+        let reassigned: BTreeSet<SessionId> = std::mem::take(&mut self.reassigned).into_iter().collect();
+        let (others, evicted): (Vec<SessionId>, Vec<SessionId>) =
+            reassigned.into_iter().partition(|session| keys_of(table, session).is_some());
         let own: HashSet<&SessionId> = sessions.iter().collect();
-        let more = reassigned.iter().filter(|session| is_live(session) && !own.contains(session));
-        let all: Vec<SessionId> = sessions.iter().chain(more).cloned().collect();
-        for session in &all {
+        let others = others.into_iter().filter(|session| !own.contains(session));
+        let loaded: Vec<SessionId> = sessions.iter().cloned().chain(others).collect();
+        for session in &loaded {
             let Some(LoadedSession { keys: Some(live), .. }) = table.loaded_mut(session) else { continue };
-            let owned_elsewhere = index.owners.owned_elsewhere(&live.keys);
+            let owned_elsewhere = self.owners.owned_elsewhere(&live.keys);
             if live.has_duplicates || !owned_elsewhere.is_empty() {
                 live.has_duplicates = !owned_elsewhere.is_empty();
                 router.set_owned_elsewhere(session, owned_elsewhere);
             }
         }
-        for session in reloaded {
-            self.ensure_replayed(&session);
-            self.sessions.record_reread(&session);
-            self.mark_dirty([session]);
-        }
-        all
+        ComparedSessions { loaded, evicted }
     }
 }

@@ -118,7 +118,7 @@ impl EventLoop {
         let is_busy = self.sessions.loaded(session).is_none_or(LoadedSession::is_busy);
         if is_busy
             || self.has_unread(session)
-            || self.has_failed_commit()
+            || self.store.has_failed_commit()
             || self.reloadable_bytes(session).is_none()
         {
             return false;

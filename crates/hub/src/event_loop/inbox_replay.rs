@@ -103,13 +103,21 @@ impl EventLoop {
 
     /// Replays the inbox input of a session that was just loaded, unless that is done. Returns whether there was any.
     pub(super) fn ensure_replayed(&mut self, session: &SessionId) -> bool {
-        let may_have_input = match self.sessions.inbox(session) {
+        let before = self.sessions.inbox(session);
+        let may_have_input = match before {
             InboxInput::Replayed { .. } => return false,
             InboxInput::Unprocessed => Some(true),
             InboxInput::Stored => self.has_stored_rows(session),
         };
         match may_have_input {
-            Some(true) => return !self.replay_inbox(session).is_empty(),
+            Some(true) => {
+                let dialects = self.replay_inbox(session);
+                if before == InboxInput::Unprocessed {
+                    // File content may be old; this is new, whatever its timestamps.
+                    self.add_new_dialects(session, &dialects);
+                }
+                return !dialects.is_empty();
+            }
             // A session without rows has no input in the inbox.
             Some(false) => self.sessions.change_inbox(session, InboxInput::begin_replay),
             // The store cannot be read: try again when the session is derived.
@@ -120,7 +128,7 @@ impl EventLoop {
 
     /// Replays the inbox input of a session, and of other sessions that this input touches. Returns the dialects of the
     /// input.
-    pub(super) fn replay_inbox(&mut self, session: &SessionId) -> BTreeSet<Text> {
+    fn replay_inbox(&mut self, session: &SessionId) -> BTreeSet<Text> {
         let (mut dialects, mut queue) = (BTreeSet::new(), vec![session.clone()]);
         let mut seen = BTreeSet::new();
         while let Some(session) = queue.pop() {

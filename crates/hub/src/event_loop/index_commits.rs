@@ -47,7 +47,7 @@ impl EventLoop {
             loaded.into_iter().for_each(|loaded| loaded.coverage = Coverage::Unknown);
         }
         if !commit.trees.is_empty() {
-            let rev = self.next_rev();
+            let rev = self.store.next_rev();
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
         }
         commit.at_ms = self.time.now_ms();

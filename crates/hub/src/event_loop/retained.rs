@@ -304,7 +304,7 @@ impl EventLoop {
     pub(super) fn save_facts(&mut self) {
         let sessions = self.sessions.with_rows().map(|(session, _)| session);
         let facts: Vec<StoredFacts> = sessions.filter_map(|session| self.facts_to_store(session)).collect();
-        if !facts.is_empty() && !self.has_failed_commit() {
+        if !facts.is_empty() && !self.store.has_failed_commit() {
             let _ = self.commit(Commit { facts, ..Commit::default() });
         }
     }

@@ -9,9 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{AgentId, Change, SessionId, Tree, Update};
-
-use super::{EventLoop, session_slot::Task};
+use subscope_model::{AgentId, Change, Tree};
 
 /// Bytes of rows per second that one session may cost, approximately, over all subscribers.
 const BYTES_PER_SECOND: f64 = 5_000_000.0;
@@ -41,7 +39,7 @@ impl BroadcastState {
     }
 
     /// Takes the unsent changes; `None` if there are none.
-    fn take_change(&mut self, tree: &Tree, readers: usize, now: Instant) -> Option<Change> {
+    pub(super) fn take_change(&mut self, tree: &Tree, readers: usize, now: Instant) -> Option<Change> {
         let sent_rev = self.sent_rev;
         let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > sent_rev);
         if !self.removed.is_empty() {
@@ -57,33 +55,5 @@ impl BroadcastState {
         self.sent_rev = revs.flatten().fold(self.sent_rev, u64::max);
         let has_news = is_news(tree.session.rev) || !change.agents.is_empty() || !change.removed.is_empty();
         has_news.then_some(change)
-    }
-}
-
-impl EventLoop {
-    /// Publishes a new session as a snapshot.
-    pub(super) fn broadcast_snapshot(&mut self, session: &SessionId) {
-        self.sessions.record_change(session, self.figures.seq);
-        if let Some(tree) = self.sessions.tree(session).map(|tree| Tree::clone(tree)) {
-            self.publish(&Update::snapshot(tree));
-        }
-    }
-
-    /// Publishes the changed rows that are due; with `is_all`, all of them.
-    pub(super) fn broadcast_rows(&mut self, is_all: bool) {
-        let now = self.time.tick();
-        let due = match is_all {
-            true => self.sessions.with_task(Task::Broadcast),
-            false => self.sessions.due(Task::Broadcast, now),
-        };
-        let readers = self.subscribers.len();
-        for session in due {
-            self.sessions.schedule(&session, Task::Broadcast, None);
-            let Some(rows) = self.sessions.rows_mut(&session) else { continue };
-            let Some(change) = rows.broadcast.take_change(&rows.tree, readers, now) else { continue };
-            let seq = self.figures.seq;
-            self.sessions.record_change(&session, seq);
-            self.publish(&Update::change(Change { seq, ..change }));
-        }
     }
 }

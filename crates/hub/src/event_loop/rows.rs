@@ -10,14 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{Millis, SessionId, Tree};
+use subscope_model::{Change, Millis, SessionId, Tree, Update};
 use subscope_store::Commit;
 
 use super::{
     EventLoop,
     duty_cycle::DutyCycle,
     publish_dedup::PublishedEvents,
-    session_slot::{Shown, Task, is_idle},
+    session_slot::{Shown, Task},
+    session_table::SessionTable,
 };
 use crate::{command::IngestError, read_view::RowOverlay};
 
@@ -45,6 +46,11 @@ impl Default for SavePace {
 }
 
 impl SavePace {
+    /// Time until rows are due to be saved; `None` if all are saved.
+    pub(super) fn due_in(&self, sessions: &SessionTable, now: Instant) -> Option<Duration> {
+        Some(sessions.due_in(Task::Save, now)?.max(self.pause.pause_left(now)))
+    }
+
     fn record(&mut self, rows: usize, began: Instant, ended: Instant) {
         let took = ended.duration_since(began).as_secs_f64();
         let fit = rows as f64 * SAVE_TIME.as_secs_f64() / took.max(1e-6);
@@ -66,27 +72,44 @@ impl EventLoop {
         if trees.is_empty() {
             return;
         }
-        let (now, rev) = (self.time.tick(), self.next_rev());
+        let (now, rev) = (self.time.tick(), self.store.next_rev());
         for tree in trees {
             let session = tree.session.id.clone();
             if self.sessions.show(tree, rev, now, SAVE_INTERVAL) == Shown::First {
-                self.broadcast_snapshot(&session);
+                self.sessions.record_change(&session, self.figures.seq);
+                if let Some(tree) = self.sessions.tree(&session).map(|tree| Tree::clone(tree)) {
+                    self.publish(&Update::snapshot(tree));
+                }
             }
         }
         self.broadcast_rows(false);
     }
 
-    /// Time until rows are due to be saved; `None` if all are saved.
-    pub(super) fn save_due_in(&self, now: Instant) -> Option<Duration> {
-        let due = self.sessions.due_in(Task::Save, now)?;
-        Some(due.max(self.pace.save.pause.pause_left(now)))
+    /// Publishes the changed rows that are due; with `is_all`, all of them.
+    pub(super) fn broadcast_rows(&mut self, is_all: bool) {
+        let now = self.time.tick();
+        let due = match is_all {
+            true => self.sessions.with_task(Task::Broadcast),
+            false => self.sessions.due(Task::Broadcast, now),
+        };
+        let readers = self.subscribers.len();
+        for session in due {
+            self.sessions.schedule(&session, Task::Broadcast, None);
+            let Some(rows) = self.sessions.rows_mut(&session) else { continue };
+            let Some(change) = rows.broadcast.take_change(&rows.tree, readers, now) else { continue };
+            let seq = self.figures.seq;
+            self.sessions.record_change(&session, seq);
+            self.publish(&Update::change(Change { seq, ..change }));
+        }
     }
 
     /// Saves the rows that are due, a few milliseconds' worth, the oldest first. Skips sessions with changes: saved
     /// rows must include all input saved for their session.
     pub(super) fn save_due_rows(&mut self) {
         let began = self.time.tick();
-        if self.has_failed_commit() || self.save_due_in(began).is_none_or(|wait| !wait.is_zero()) {
+        if self.store.has_failed_commit()
+            || self.pace.save.due_in(&self.sessions, began).is_none_or(|wait| !wait.is_zero())
+        {
             return;
         }
         let may_save = |session: &SessionId| !self.sessions.is_dirty(session);
@@ -118,7 +141,7 @@ impl EventLoop {
 
     pub(super) fn save_trees(&mut self, sessions: &[SessionId]) -> Result<(), IngestError> {
         let trees: Vec<Tree> = sessions.iter().filter_map(|session| self.tree(session)).collect();
-        if trees.is_empty() || self.has_failed_commit() {
+        if trees.is_empty() || self.store.has_failed_commit() {
             return Ok(());
         }
         let deadline =
@@ -144,12 +167,6 @@ impl EventLoop {
         self.publish_failure(outcome)
     }
 
-    /// Approximate number of rows of sessions without running agents.
-    pub(super) fn idle_size(&self) -> usize {
-        let trees = self.sessions.with_rows().map(|(_, tree)| tree);
-        trees.filter(|tree| is_idle(tree)).map(|tree| row_count(tree)).sum()
-    }
-
     /// Returns what the store lacks: the unsaved rows. They are shared, not copied.
     pub(super) fn overlay(&self) -> RowOverlay {
         let (now, now_ms) = (self.time.tick(), self.time.now_ms());
@@ -165,6 +182,6 @@ impl EventLoop {
 }
 
 /// Approximate number of rows of a session.
-fn row_count(tree: &Tree) -> usize {
+pub(super) fn row_count(tree: &Tree) -> usize {
     SESSION_ROWS + tree.agents.len() + tree.summary.tool_calls as usize
 }

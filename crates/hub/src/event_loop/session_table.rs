@@ -303,6 +303,11 @@ impl SessionTable {
         self.loaded(session).map_or(&[], |loaded| loaded.stop_orders.agents())
     }
 
+    /// Agents of these sessions that are to stop.
+    pub(super) fn agents_to_stop(&self, sessions: &[SessionId]) -> Vec<AgentId> {
+        sessions.iter().flat_map(|session| self.stop_orders(session)).cloned().collect()
+    }
+
     /// Whether some agent is to stop.
     pub(super) fn has_stop_orders(&self) -> bool {
         self.counts.stopping > 0

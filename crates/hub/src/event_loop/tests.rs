@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use subscope_model::{Flag, SourceId, Tree};
+use subscope_model::{Flag, SessionId, SourceId, Tree};
 use subscope_session::SourceSpec;
 use subscope_store::{Access, ListQuery, SqliteStore};
 
