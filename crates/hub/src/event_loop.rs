@@ -67,7 +67,7 @@ use std::{
 
 use subscope_collect::{archive::Archive, work_tree};
 use subscope_model::{Millis, PriceTable, Update, Zone};
-use subscope_session::{EventScope, FactDetail, Limits, RouterOptions, SessionRouter};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter};
 use subscope_store::Store;
 
 pub use self::budget::Budgets;
@@ -81,7 +81,7 @@ use self::{
     publish_dedup::last_stop,
     queries::WaitingCommand,
     rows::SavePace,
-    session_slot::{Coverage, LoadedBy, Task},
+    session_slot::{Coverage, InputState, LoadedBy, Task},
     session_table::SessionTable,
     startup::Startup,
 };
@@ -127,6 +127,13 @@ impl Default for HubOptions {
             stops_stalled: false,
             evict_after: Duration::from_secs(60),
         }
+    }
+}
+
+impl HubOptions {
+    /// What a derivation is told of its moment.
+    fn now(&self, at: Millis, has_ended: bool, limits: Limits) -> Now<'_> {
+        Now { at, has_ended, is_growing: !has_ended, prices: &self.prices, limits }
     }
 }
 
@@ -439,13 +446,13 @@ impl EventLoop {
             // From now on silence counts.
             let now = self.time.tick();
             self.sessions.mark_all_dirty(now);
-            self.sessions.end_wait(now, |loaded| loaded.input.end_silence_wait());
+            self.sessions.end_wait(InputState::AwaitsSilence, now);
         }
         let at = self.read_clock();
         self.mark_due(at);
         if polled.has_ended {
             let now = self.time.tick();
-            self.sessions.end_wait(now, |loaded| loaded.input.end_first_read());
+            self.sessions.end_wait(InputState::FirstRead, now);
             // The end of input decides the state of agents that were left open, in all sessions.
             self.sessions.mark_all_dirty(now);
             self.derive_dirty(true);
@@ -459,7 +466,7 @@ impl EventLoop {
         }
         self.startup.is_caught_up |= polled.is_caught_up;
         if self.startup.is_caught_up && !self.startup.is_replaying() && !self.startup.is_done {
-            self.sessions.end_wait(self.time.tick(), |loaded| loaded.input.end_first_read());
+            self.sessions.end_wait(InputState::FirstRead, self.time.tick());
             if !self.sessions.has_none(Task::Derive) {
                 self.derive_dirty(polled.has_ended);
             }
@@ -522,7 +529,10 @@ impl EventLoop {
             // If the store cannot be read, assume that it has rows of the session.
             let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);
             if !self.startup.is_done && (self.driver.follows(&session) || has_rows(self)) {
-                self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.input.begin_first_read());
+                self.sessions
+                    .loaded_mut(&session)
+                    .into_iter()
+                    .for_each(|it| it.input = InputState::FirstRead);
             } else {
                 self.mark_dirty([session]);
             }

@@ -11,20 +11,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{Found, length};
-use subscope_model::SessionId;
-use subscope_session::SourceSpec;
-use subscope_store::SourceFile;
-
 use super::{
     EventLoop,
-    retained::{Failed, UnreadFile},
+    retained::UnreadFile,
     session_slot::{Coverage, LoadedBy},
 };
 use crate::{
-    loader::{FileLoader, Unread, file_spec},
+    loader::{Unread, file_spec},
     session_sources::{files_at, is_beside_main},
 };
+use subscope_collect::{Found, length};
+use subscope_model::SessionId;
+use subscope_session::SourceSpec;
 
 impl EventLoop {
     /// Loads everything that a session's stored rows were derived from and that is not in the router. Returns whether
@@ -77,33 +75,17 @@ impl EventLoop {
             loaded.into_iter().for_each(|loaded| loaded.retained.unfound.clear());
             return;
         }
-        let group = self.router.new_group();
-        self.router.receive_at(None);
-        let (mut loader, mut read, mut failed) = (FileLoader::default(), Vec::new(), Vec::new());
-        for found in unread {
-            let spec = SourceSpec { only: Some(session.clone()), ..file_spec(&found, group, None) };
-            let source = self.router.open(spec);
-            let mut unread = UnreadFile::new(found, source);
-            match unread.read_on(&mut loader, &mut self.router) {
-                Ok(identity) => {
-                    read.push(SourceFile { path: unread.found.path, session: session.clone(), identity });
-                }
-                Err(Failed) => failed.push(unread),
-            }
-        }
-        // The index has already reported these problems.
-        let _ = self.router.take_problems();
-        let changed = self.router.take_changed();
-        self.mark_dirty(changed);
         self.sessions.load(session, LoadedBy::Input);
         let Some(loaded) = self.sessions.loaded_mut(session) else { return };
-        if !read.is_empty() {
-            loaded.input.record_reread();
+        let group = self.router.new_group();
+        for found in unread {
+            let spec = SourceSpec { only: Some(session.clone()), ..file_spec(&found, group, None) };
+            loaded.retained.unread.push(UnreadFile::new(found, self.router.open(spec)));
         }
-        loaded.retained.unread.extend(failed);
         loaded.retained.unfound = unfound;
-        loaded.backfilled.extend(read.iter().cloned());
-        loaded.unsaved_files.extend(read.into_iter().filter(|file| file.identity.inode > 0));
+        self.read_unread(session);
+        let changed = self.router.take_changed();
+        self.mark_dirty(changed);
         self.schedule_retry(session);
     }
 

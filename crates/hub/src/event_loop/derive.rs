@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update};
-use subscope_session::{Limits, Now, SessionUpdate, problem_event};
+use subscope_session::{Limits, SessionUpdate, problem_event};
 use subscope_store::Commit;
 
 use super::{
@@ -130,11 +130,9 @@ impl EventLoop {
         for session in &sessions {
             let Some(loaded) = self.sessions.loaded_mut(session) else { continue };
             let is_reread = loaded.input.derive() || !self.startup.is_done;
-            let (is_growing, limits) = (!has_ended, limits.clone());
-            let now = Now { at, has_ended, is_growing, prices: &self.options.prices, limits };
-            let published =
-                loaded.published(session, &self.startup, &self.store, &self.router, &*self.driver);
-            let update = match published.is_some_and(|published| published.is_settled(is_reread)) {
+            let is_settled = self.published(session).is_some_and(|it| it.is_settled(is_reread));
+            let now = self.options.now(at, has_ended, limits.clone());
+            let update = match is_settled {
                 true => self.router.update_settled(session, &now),
                 false => self.router.update(session, &now),
             };
@@ -142,10 +140,10 @@ impl EventLoop {
                 self.sessions.set_deadline(session, None);
                 continue;
             };
-            let Now { limits, .. } = now;
-            let has_joined = self.joins_facts_for(session, &update.tree);
-            let now = Now { at, has_ended, is_growing, prices: &self.options.prices, limits };
-            if has_joined && let Some(again) = self.router.update(session, &now) {
+            if self.joins_facts_for(session, &update.tree)
+                && let now = self.options.now(at, has_ended, limits.clone())
+                && let Some(again) = self.router.update(session, &now)
+            {
                 update.events.extend(again.events);
                 (update.tree, update.deadline) = (again.tree, again.deadline);
             }
@@ -162,8 +160,7 @@ impl EventLoop {
             if let Some(published) = loaded.and_then(|loaded| loaded.published.as_ref()) {
                 published.retain_new(&mut update.events, is_reread);
             }
-            let orders = StopOrders::Known(agents_to_stop(&update.tree));
-            self.sessions.change_stop_orders(session, |known| *known = orders);
+            self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
             self.sessions.set_deadline(session, update.deadline);
             events.extend(update.events);
             trees.push(self.retain_rows(session, update.tree));
@@ -191,13 +188,7 @@ impl EventLoop {
         if self.store.has_failed_commit() {
             return;
         }
-        let now = Now {
-            at: self.driver.now(),
-            has_ended: false,
-            is_growing: true,
-            prices: &self.options.prices,
-            limits: Limits::endless(),
-        };
+        let now = self.options.now(self.driver.now(), false, Limits::endless());
         let Some(SessionUpdate { mut events, .. }) = self.router.update(session, &now) else { return };
         if let Some(published) = self.published(session) {
             published.retain_new(&mut events, true);
@@ -216,12 +207,10 @@ impl EventLoop {
         if unknown.is_empty() {
             return;
         }
-        let (at, limits) = (self.driver.now(), self.limits());
-        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        let now = self.options.now(self.driver.now(), false, self.limits());
         for session in unknown {
             let tree = self.router.tree(session, &now);
-            let orders = StopOrders::Known(tree.as_ref().map(agents_to_stop).unwrap_or_default());
-            self.sessions.change_stop_orders(session, |known| *known = orders);
+            self.sessions.set_stop_orders(session, tree.as_ref().map(agents_to_stop).unwrap_or_default());
         }
     }
 

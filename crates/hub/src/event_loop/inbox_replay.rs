@@ -11,7 +11,7 @@ use subscope_store::ReceivedInput;
 
 use super::{
     EventLoop,
-    session_slot::{InboxInput, LoadedBy, StopOrders},
+    session_slot::{InboxInput, LoadedBy},
     session_table::SessionTable,
 };
 use crate::partitions::{InputChunk, Partitions};
@@ -38,35 +38,6 @@ impl SessionTable {
 }
 
 impl EventLoop {
-    /// Reads a chunk of new input of the named session. Returns the sessions that it touched, its problems and their
-    /// number.
-    fn fold_chunk(
-        &mut self,
-        chunk: &InputChunk<'_>,
-        named: Option<&str>,
-    ) -> (Vec<SessionId>, Vec<Problem>, u64) {
-        if let Some(session) = named.map(SessionId::from)
-            && self.ensure_replayed(&session)
-        {
-            self.mark_dirty([session]);
-        }
-        // Earlier problems are not this caller's.
-        let _ = self.router.take_problems();
-        self.partitions.push_named(&mut self.router, chunk, named);
-        let (problems, count) = self.router.take_problems();
-        let mut touched = self.router.take_changed();
-        if touched.is_empty() && count > 0 && Partitions::names_session(chunk) {
-            // Its problems are shown with the session once that has rows: they are replayed with it.
-            touched.extend(named.map(SessionId::from));
-        }
-        for session in &touched {
-            // A session that the chunk touches without naming it.
-            self.ensure_replayed(session);
-        }
-        self.sessions.record_input(named, &touched, chunk.body.len());
-        (touched, problems, count)
-    }
-
     /// Returns the session that each chunk names. `None` if the store cannot be read for one of them: its earlier input
     /// could not be replayed first.
     pub(super) fn sessions_of_chunks(&mut self, chunks: &[InputChunk<'_>]) -> Option<Vec<Option<String>>> {
@@ -83,7 +54,7 @@ impl EventLoop {
         Some(all)
     }
 
-    /// Reads the chunks of one body, each with the session that it names. Returns the touched sessions, their problems
+    /// Reads the chunks of one body of new input, each with the session that it names. Returns the touched sessions, their problems
     /// (at most [`MAX_PROBLEMS`]) and the number of problems.
     pub(super) fn fold_chunks(
         &mut self,
@@ -92,7 +63,25 @@ impl EventLoop {
     ) -> (Vec<SessionId>, Vec<Problem>, u64) {
         let (mut touched, mut problems, mut count) = (BTreeSet::new(), Vec::new(), 0);
         for (chunk, named) in chunks.iter().zip(named) {
-            let (sessions, found, more) = self.fold_chunk(chunk, named.as_deref());
+            if let Some(session) = named.as_deref().map(SessionId::from)
+                && self.ensure_replayed(&session)
+            {
+                self.mark_dirty([session]);
+            }
+            // Earlier problems are not this caller's.
+            let _ = self.router.take_problems();
+            self.partitions.push_named(&mut self.router, chunk, named.as_deref());
+            let (found, more) = self.router.take_problems();
+            let mut sessions = self.router.take_changed();
+            if sessions.is_empty() && more > 0 && Partitions::names_session(chunk) {
+                // Its problems are shown with the session once that has rows: they are replayed with it.
+                sessions.extend(named.as_deref().map(SessionId::from));
+            }
+            for session in &sessions {
+                // A session that the chunk touches without naming it.
+                self.ensure_replayed(session);
+            }
+            self.sessions.record_input(named.as_deref(), &sessions, chunk.body.len());
             touched.extend(sessions);
             problems.extend(found);
             count += more;
@@ -165,8 +154,8 @@ impl EventLoop {
                 let outcome = store.read_received(&session, after, PAGE_BYTES, &mut replay);
                 self.mark_dirty(changed);
                 if has_input {
-                    self.sessions.change_stop_orders(&session, StopOrders::expect);
                     self.sessions.record_reread(&session);
+                    self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.stop_orders.expect());
                 }
                 match self.store.read("the input of a session", outcome) {
                     Some(Some(next)) => {

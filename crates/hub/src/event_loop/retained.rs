@@ -9,10 +9,13 @@ use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
 
 use subscope_collect::Found;
 use subscope_model::{Problem, SessionId, SourceId, Tree};
-use subscope_session::{KeysCursor, Now, SessionRouter};
+use subscope_session::{KeysCursor, SessionRouter};
 use subscope_store::{Commit, FileIdentity, SourceFile, StoredFacts};
 
-use super::{EventLoop, session_slot::Task};
+use super::{
+    EventLoop,
+    session_slot::{LoadedSession, Task},
+};
 use crate::{
     loader::{FileLoader, Unread, file_identity},
     session_sources::{RowCounts, cut_problem, is_missing},
@@ -29,40 +32,25 @@ pub(super) struct RetainedState {
     pub(super) unread: Vec<UnreadFile>,
     /// Files that could not be looked for.
     pub(super) unfound: Vec<Unread>,
-    /// Its stored facts, if they were joined since it was loaded.
-    joined: Option<JoinedFacts>,
+    joined: JoinedFacts,
+    /// Whether its stored rows were derived from something that neither its files nor the stored facts have.
+    lacks_facts: bool,
     /// Pause before the next attempt to read what could not be read.
     pause: Duration,
 }
 
-/// Stored facts of a session that were joined to those of its files.
-#[derive(Clone, Copy, Debug)]
-struct JoinedFacts {
-    /// Why its rows need them; `None` if its files have everything.
-    need: Option<FactsNeed>,
-    /// Whether its stored rows were derived from something that neither its files nor the stored facts have.
-    is_incomplete: bool,
-}
-
-/// Why no file has some of the facts of a session any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FactsNeed {
-    /// A file was deleted.
-    Deleted,
-    /// A file was cut or replaced.
-    Cut,
-}
-
-impl RetainedState {
-    /// Why its rows need stored facts.
-    fn facts_need(&self) -> Option<FactsNeed> {
-        self.joined?.need
-    }
-
-    /// Whether its stored rows were derived from something that is nowhere any more.
-    fn lacks_facts(&self) -> bool {
-        self.joined.is_some_and(|joined| joined.is_incomplete)
-    }
+/// The stored facts of a session, and why its rows need them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum JoinedFacts {
+    /// They were not joined since it was loaded.
+    #[default]
+    No,
+    /// They were joined; its files have everything.
+    Unneeded,
+    /// They have what a deleted file had.
+    OfDeleted,
+    /// They have what a file had that was cut or replaced.
+    OfCut,
 }
 
 /// A file that was read up to an offset.
@@ -75,7 +63,7 @@ pub(super) struct UnreadFile {
 }
 
 /// A file could not be read to its end; its problem is recorded.
-pub(super) struct Failed;
+struct Failed;
 
 impl UnreadFile {
     pub(super) fn new(found: Found, source: SourceId) -> Self {
@@ -83,7 +71,7 @@ impl UnreadFile {
     }
 
     /// Reads on to the end of the file. Returns its identity from before that.
-    pub(super) fn read_on(
+    fn read_on(
         &mut self,
         loader: &mut FileLoader,
         router: &mut SessionRouter,
@@ -125,7 +113,13 @@ impl EventLoop {
         for session in self.sessions.due(Task::Retry, now) {
             let before = self.unread_problems(&session);
             self.driver.retry_unread(&session, &mut self.router);
-            self.retry_backfill(&session);
+            self.read_unread(&session);
+            let has_unfound = |loaded: &LoadedSession| !loaded.retained.unfound.is_empty();
+            if self.sessions.loaded(&session).is_some_and(has_unfound)
+                && let Some(files) = self.store.read("the files of a session", self.store.files_of(&session))
+            {
+                self.backfill_files(&session, &files);
+            }
             self.collect_changed();
             if self.unread_problems(&session) != before {
                 self.mark_dirty([session.clone()]);
@@ -134,7 +128,8 @@ impl EventLoop {
         }
     }
 
-    fn retry_backfill(&mut self, session: &SessionId) {
+    /// Reads the files of a session that the driver does not tail and that are not read to their end.
+    pub(super) fn read_unread(&mut self, session: &SessionId) {
         let Some(loaded) = self.sessions.loaded_mut(session) else { return };
         let mut loader = FileLoader::default();
         self.router.receive_at(None);
@@ -149,12 +144,8 @@ impl EventLoop {
                 Err(Failed) => loaded.retained.unread.push(file),
             }
         }
+        // The index has already reported these problems.
         let _ = self.router.take_problems();
-        if !loaded.retained.unfound.is_empty()
-            && let Some(files) = self.store.read("the files of a session", self.store.files_of(session))
-        {
-            self.backfill_files(session, &files);
-        }
     }
 
     /// Schedules the next attempt to read what could not be read of a session, each after a longer pause.
@@ -221,20 +212,18 @@ impl EventLoop {
         let is_needed = !has_unread && (lacks_facts || self.without_problems(session) != from_files);
         tracing::debug!(%session, is_joined, is_needed, lacks_facts, "stored facts were joined");
         let retained = &mut self.sessions.loaded_mut(session)?.retained;
-        let need = if is_deleted { FactsNeed::Deleted } else { FactsNeed::Cut };
-        retained.joined = Some(JoinedFacts { need: is_needed.then_some(need), is_incomplete: lacks_facts });
+        retained.joined = match (is_needed, is_deleted) {
+            (false, _) => JoinedFacts::Unneeded,
+            (true, true) => JoinedFacts::OfDeleted,
+            (true, false) => JoinedFacts::OfCut,
+        };
+        retained.lacks_facts = lacks_facts;
         Some(())
     }
 
     /// Derives the rows of a session from what the router has, without its problems.
     fn without_problems(&self, session: &SessionId) -> Option<Tree> {
-        let now = Now {
-            at: self.driver.now(),
-            has_ended: false,
-            is_growing: true,
-            prices: &self.options.prices,
-            limits: self.limits(),
-        };
+        let now = self.options.now(self.driver.now(), false, self.limits());
         self.router.tree(session, &now).map(Tree::without_problems)
     }
 
@@ -243,13 +232,13 @@ impl EventLoop {
         let Some(loaded) = self.sessions.loaded(session) else { return false };
         let has_more = !self.sessions.has_rows(session)
             && loaded.published.as_ref().is_some_and(|it| it.has_more_than(derived));
-        let is_due = has_more && loaded.retained.joined.is_none();
+        let is_due = has_more && loaded.retained.joined == JoinedFacts::No;
         if is_due
             && self.join_facts(session).is_none()
             && let Some(loaded) = self.sessions.loaded_mut(session)
         {
             // Its stored rows are kept.
-            loaded.retained.joined = Some(JoinedFacts { need: None, is_incomplete: true });
+            (loaded.retained.joined, loaded.retained.lacks_facts) = (JoinedFacts::Unneeded, true);
         }
         is_due
     }
@@ -259,10 +248,10 @@ impl EventLoop {
     pub(super) fn retain_rows(&self, session: &SessionId, derived: Tree) -> Tree {
         let Some(loaded) = self.sessions.loaded(session) else { return derived };
         let mut problems = self.unread_problems(session);
-        if loaded.retained.facts_need() == Some(FactsNeed::Cut) || self.driver.is_cut(session) {
+        if loaded.retained.joined == JoinedFacts::OfCut || self.driver.is_cut(session) {
             problems.push(cut_problem(session));
         }
-        let is_suspect = loaded.retained.lacks_facts() || self.has_unread(session);
+        let is_suspect = loaded.retained.lacks_facts || self.has_unread(session);
         let has_more = |known: &Tree| RowCounts::of(known).exceed(RowCounts::of(&derived));
         let stored = || self.store.read("a session's rows", self.store.tree(session)).flatten();
         let known = match self.sessions.tree(session) {
@@ -281,13 +270,14 @@ impl EventLoop {
     /// Whether the rows of a session are not derived from all that its stored rows were derived from, so that its stored
     /// keys and facts must stay.
     pub(super) fn lacks_input(&self, session: &SessionId) -> bool {
-        self.has_unread(session) || self.sessions.loaded(session).is_some_and(|it| it.retained.lacks_facts())
+        self.has_unread(session) || self.sessions.loaded(session).is_some_and(|it| it.retained.lacks_facts)
     }
 
     /// Whether rows of a session depend on facts that are in no file.
     pub(super) fn needs_facts(&self, session: &SessionId) -> bool {
+        let is_needed = |facts| matches!(facts, JoinedFacts::OfDeleted | JoinedFacts::OfCut);
         self.driver.is_cut(session)
-            || self.sessions.loaded(session).is_some_and(|it| it.retained.facts_need().is_some())
+            || self.sessions.loaded(session).is_some_and(|it| is_needed(it.retained.joined))
     }
 
     /// Returns the facts of a session as they are stored; `None` if the stored ones may have more.

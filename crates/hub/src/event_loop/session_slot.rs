@@ -91,6 +91,7 @@ pub(super) struct LiveRows {
 }
 
 /// A session in memory.
+#[derive(Default)]
 pub(super) struct LoadedSession {
     /// When each [`Task`] is due; `None` if there is nothing to do.
     due: [Option<Instant>; 4],
@@ -113,9 +114,10 @@ pub(super) struct LoadedSession {
 }
 
 /// Why a session is in memory, and so how long it stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LoadedBy {
     /// It has new input: it stays until it is idle for a while.
+    #[default]
     Input,
     /// The start-up scan alone: it is evicted once it is idle.
     StartupScan,
@@ -124,9 +126,10 @@ pub(super) enum LoadedBy {
 }
 
 /// How the input came into the router since the last derivation. What was read again was published before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum InputState {
     /// As it was written.
+    #[default]
     Followed,
     /// Some of it was read again, from files, the archive or the inbox.
     Reread,
@@ -137,9 +140,10 @@ pub(super) enum InputState {
 }
 
 /// Whether the router has everything that the stored rows of a session were derived from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Coverage {
     /// It may have files that were not read.
+    #[default]
     Unknown,
     Complete,
 }
@@ -241,7 +245,10 @@ impl SessionSlot {
     pub(super) fn load(&mut self, by: LoadedBy) {
         let evicted = self.evicted_since();
         if self.loaded().is_none() {
-            self.state = SlotState::Loading { session: Box::new(LoadedSession::new(by)), evicted };
+            self.state = SlotState::Loading {
+                session: Box::new(LoadedSession { loaded_by: by, ..LoadedSession::default() }),
+                evicted,
+            };
         }
     }
 
@@ -284,7 +291,9 @@ impl SessionSlot {
         if let Some(since) = since.filter(|_| has_room) {
             self.state = SlotState::Evicted { since };
         }
-        self.inbox.evict();
+        if matches!(self.inbox, InboxInput::Replayed { .. }) {
+            self.inbox = InboxInput::Stored;
+        }
         self.stored_keys_since = session.keys.as_ref().map(LiveKeys::began_ms).or(self.stored_keys_since);
         Some(session)
     }
@@ -300,23 +309,6 @@ impl SessionSlot {
 }
 
 impl LoadedSession {
-    fn new(loaded_by: LoadedBy) -> Self {
-        Self {
-            due: [None; 4],
-            derive_after: None,
-            loaded_by,
-            input: InputState::Followed,
-            coverage: Coverage::Unknown,
-            stop_orders: StopOrders::Known(Vec::new()),
-            backfilled: Vec::new(),
-            unsaved_files: Vec::new(),
-            retained: RetainedState::default(),
-            published: None,
-            keys: None,
-            cost: SessionCost::default(),
-        }
-    }
-
     /// Whether a task is to be done, now or later.
     pub(super) fn has(&self, task: Task) -> bool {
         self.due(task).is_some()
@@ -349,24 +341,20 @@ impl InputState {
         }
     }
 
-    /// Its files are being read for the first time.
-    pub(super) fn begin_first_read(&mut self) {
-        *self = Self::FirstRead;
-    }
-
-    /// All of its files are read. Returns whether that was awaited: then it is to be derived.
-    pub(super) fn end_first_read(&mut self) -> bool {
-        self.replace(Self::FirstRead, Self::Reread)
-    }
-
     /// Its replayed input is not derived before silence counts.
     pub(super) fn await_silence(&mut self) {
-        self.replace(Self::Reread, Self::AwaitsSilence);
+        if *self == Self::Reread {
+            *self = Self::AwaitsSilence;
+        }
     }
 
-    /// Silence counts. Returns whether that was awaited: then it is to be derived.
-    pub(super) fn end_silence_wait(&mut self) -> bool {
-        self.replace(Self::AwaitsSilence, Self::Reread)
+    /// All of its files are read, or silence counts. Returns whether that was awaited: then it is to be derived.
+    pub(super) fn end_wait(&mut self, wait: Self) -> bool {
+        let is_over = *self == wait;
+        if is_over {
+            *self = Self::Reread;
+        }
+        is_over
     }
 
     /// It is derived. Returns whether the derivation contains input that was read again.
@@ -377,13 +365,11 @@ impl InputState {
         }
         is_reread
     }
+}
 
-    fn replace(&mut self, from: Self, to: Self) -> bool {
-        let is_so = *self == from;
-        if is_so {
-            *self = to;
-        }
-        is_so
+impl Default for StopOrders {
+    fn default() -> Self {
+        Self::Known(Vec::new())
     }
 }
 
@@ -404,11 +390,6 @@ impl StopOrders {
 }
 
 impl InboxInput {
-    /// The inbox has acknowledged input that no rows contain.
-    pub(super) fn expect_replay(&mut self) {
-        *self = Self::Unprocessed;
-    }
-
     /// Its input is being replayed: it is in the router from now on.
     pub(super) fn begin_replay(&mut self) {
         if !matches!(self, Self::Replayed { .. }) {
@@ -428,13 +409,6 @@ impl InboxInput {
     pub(super) fn record(&mut self, bytes: Option<u64>) {
         if let Self::Replayed { bytes: known } = self {
             *known = known.zip(bytes).map(|(known, more)| known + more);
-        }
-    }
-
-    /// Its session is not in memory any more.
-    fn evict(&mut self) {
-        if matches!(self, Self::Replayed { .. }) {
-            *self = Self::Stored;
         }
     }
 }

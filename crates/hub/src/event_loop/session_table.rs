@@ -9,7 +9,7 @@ use std::{
 use subscope_model::{AgentId, Millis, SessionId, Tree};
 
 use super::session_slot::{
-    InboxInput, LiveRows, LoadedBy, LoadedSession, SessionSlot, Shown, StopOrders, Task,
+    InboxInput, InputState, LiveRows, LoadedBy, LoadedSession, SessionSlot, Shown, StopOrders, Task,
 };
 
 /// All sessions of which the hub knows more than the store.
@@ -192,9 +192,9 @@ impl SessionTable {
         self.mark_dirty(all, now);
     }
 
-    /// Schedules that the sessions are derived of which `ends` says that a wait has ended.
-    pub(super) fn end_wait(&mut self, now: Instant, ends: impl Fn(&mut LoadedSession) -> bool) {
-        let ended = self.all_mut().filter_map(|(id, loaded)| ends(loaded).then(|| id.clone()));
+    /// Ends a wait of all sessions: they are derived.
+    pub(super) fn end_wait(&mut self, wait: InputState, now: Instant) {
+        let ended = self.all_mut().filter_map(|(id, loaded)| loaded.input.end_wait(wait).then(|| id.clone()));
         let ended: Vec<SessionId> = ended.collect();
         self.mark_dirty(ended, now);
     }
@@ -293,9 +293,10 @@ impl SessionTable {
         self.sessions(move |slot| slot.inbox == InboxInput::Unprocessed && !is_dirty(slot))
     }
 
-    /// Changes the orders to stop agents of a session in memory.
-    pub(super) fn change_stop_orders(&mut self, session: &SessionId, change: impl FnOnce(&mut StopOrders)) {
-        self.change(session, |slot| slot.loaded_mut().map(|loaded| change(&mut loaded.stop_orders)));
+    /// Sets the agents of a session in memory that are to stop.
+    pub(super) fn set_stop_orders(&mut self, session: &SessionId, agents: Vec<AgentId>) {
+        let orders = StopOrders::Known(agents);
+        self.change(session, |slot| slot.loaded_mut().map(|loaded| loaded.stop_orders = orders));
     }
 
     /// Agents of a session in memory that are to stop.
@@ -389,12 +390,11 @@ mod tests {
     fn numbers_of_slots_follow_their_changes() {
         let (mut table, session) = (SessionTable::default(), SessionId::from("1"));
         for _ in 0..2 {
-            table.change_inbox(&session, InboxInput::expect_replay);
+            table.change_inbox(&session, |inbox| *inbox = InboxInput::Unprocessed);
             assert_eq!(table.unprocessed().count(), 1);
         }
         table.load(&session, LoadedBy::Input);
-        let orders = StopOrders::Known(vec![AgentId::from("a")]);
-        table.change_stop_orders(&session, |known| *known = orders);
+        table.set_stop_orders(&session, vec![AgentId::from("a")]);
         assert!(table.has_stop_orders());
         table.change_inbox(&session, InboxInput::begin_replay);
         assert_eq!(table.unprocessed().count(), 0);

@@ -103,7 +103,7 @@ impl EventLoop {
         self.startup.bytes = 0;
         let loaded = std::mem::take(&mut self.startup.loaded);
         for session in &loaded {
-            self.sessions.loaded_mut(session).map(|loaded| loaded.input.end_first_read());
+            self.sessions.loaded_mut(session).map(|loaded| loaded.input.end_wait(InputState::FirstRead));
         }
         self.mark_dirty(loaded);
         self.derive_dirty(false);
@@ -152,7 +152,7 @@ impl EventLoop {
         };
         tracing::info!(sessions = sessions.len(), "inbox replay begins");
         for session in &sessions {
-            self.sessions.change_inbox(session, InboxInput::expect_replay);
+            self.sessions.change_inbox(session, |inbox| *inbox = InboxInput::Unprocessed);
         }
         self.startup.replay = ReplayProgress::UnderWay;
         true

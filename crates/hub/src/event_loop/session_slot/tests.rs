@@ -113,7 +113,7 @@ fn eviction_returns_what_was_in_memory_and_keeps_what_outlasts_it() {
             (slot.deadline, slot.rows_changed_at, slot.stored_keys_since),
             (Some(1), Some(2), Some(3))
         );
-        slot.inbox.expect_replay();
+        slot.inbox = InboxInput::Unprocessed;
         slot.load(LoadedBy::Input);
         slot.evict(true);
         assert_eq!(slot.inbox, InboxInput::Unprocessed, "it is still to be replayed");
@@ -156,7 +156,7 @@ fn every_transition_of_input_leads_from_every_state_where_the_table_says() {
     use InputState::{AwaitsSilence, FirstRead, Followed, Reread};
     let states = [Followed, Reread, FirstRead, AwaitsSilence];
     type Transition = (&'static str, fn(&mut InputState) -> bool, [InputState; 4], [bool; 4]);
-    let transitions: [Transition; 6] = [
+    let transitions: [Transition; 5] = [
         (
             "reread",
             |input| {
@@ -167,17 +167,8 @@ fn every_transition_of_input_leads_from_every_state_where_the_table_says() {
             [false; 4],
         ),
         (
-            "begin first read",
-            |input| {
-                input.begin_first_read();
-                false
-            },
-            [FirstRead; 4],
-            [false; 4],
-        ),
-        (
             "end first read",
-            InputState::end_first_read,
+            |input| input.end_wait(FirstRead),
             [Followed, Reread, Reread, AwaitsSilence],
             [false, false, true, false],
         ),
@@ -192,7 +183,7 @@ fn every_transition_of_input_leads_from_every_state_where_the_table_says() {
         ),
         (
             "end silence wait",
-            InputState::end_silence_wait,
+            |input| input.end_wait(AwaitsSilence),
             [Followed, Reread, FirstRead, Reread],
             [false, false, false, true],
         ),
@@ -213,14 +204,12 @@ fn every_transition_of_inbox_input_leads_from_every_state_where_the_table_says()
     let states = [Stored, Unprocessed, own, shared];
     let (none, five) = (Replayed { bytes: Some(0) }, Replayed { bytes: Some(5) });
     type Transition = (&'static str, fn(&mut InboxInput), [InboxInput; 4]);
-    let transitions: [Transition; 7] = [
-        ("expect", InboxInput::expect_replay, [Unprocessed; 4]),
+    let transitions: [Transition; 5] = [
         ("begin", InboxInput::begin_replay, [none, none, own, shared]),
         ("abandon", |inbox| inbox.abandon_replay(Stored), [Stored; 4]),
         ("abandon unprocessed", |inbox| inbox.abandon_replay(Unprocessed), [Unprocessed; 4]),
         ("record", |inbox| inbox.record(Some(2)), [Stored, Unprocessed, five, shared]),
         ("record shared", |inbox| inbox.record(None), [Stored, Unprocessed, shared, shared]),
-        ("evict", InboxInput::evict, [Stored, Unprocessed, Stored, Stored]),
     ];
     for (what, transition, wanted) in transitions {
         for (before, after) in states.into_iter().zip(wanted) {
@@ -244,7 +233,7 @@ fn orders_that_are_known_stay_until_replayed_input_is_searched() {
 
 #[test]
 fn session_is_busy_while_something_of_it_is_to_be_done() {
-    let (mut session, now) = (LoadedSession::new(LoadedBy::Input), crate::clock::tick());
+    let (mut session, now) = (LoadedSession::default(), crate::clock::tick());
     for (task, is_busy) in Task::ALL.into_iter().zip([true, true, false, false]) {
         session.schedule(task, Some(now));
         assert_eq!(session.is_busy(), is_busy, "{task:?}");
