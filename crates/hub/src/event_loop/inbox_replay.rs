@@ -118,13 +118,13 @@ impl EventLoop {
     /// Replays the inbox input of a session, and of other sessions that this input touches. Returns the dialects of the
     /// input.
     fn replay_inbox(&mut self, session: &SessionId) -> BTreeSet<Text> {
-        let (mut dialects, mut queue) = (BTreeSet::new(), vec![session.clone()]);
+        let (mut dialects, mut queue) =
+            (BTreeSet::new(), vec![(session.clone(), self.sessions.inbox(session))]);
         let mut seen = BTreeSet::new();
-        while let Some(session) = queue.pop() {
+        while let Some((session, before)) = queue.pop() {
             if !seen.insert(session.clone()) {
                 continue;
             }
-            let before = self.sessions.inbox(&session);
             self.sessions.load(&session, LoadedBy::Input);
             self.sessions.change_inbox(&session, InboxInput::begin_replay);
             if !self.store.keeps_received() {
@@ -143,9 +143,13 @@ impl EventLoop {
                         let named = partitions.session_of(&chunk);
                         partitions.push_named(router, &chunk, named.as_deref());
                         let touched = router.take_changed();
-                        let others = || touched.iter().filter(|touched| **touched != session).cloned();
-                        queue.extend(others().filter(|other| !sessions.is_replayed(other)));
-                        changed.extend(others());
+                        for other in touched.iter().filter(|touched| **touched != session) {
+                            if !sessions.is_replayed(other) {
+                                queue.push((other.clone(), sessions.inbox(other)));
+                                sessions.change_inbox(other, InboxInput::begin_replay);
+                            }
+                            changed.push(other.clone());
+                        }
                         sessions.record_input(named.as_deref(), &touched, chunk.body.len());
                     }
                     dialects.insert(Text::from(received.dialect.as_str()));

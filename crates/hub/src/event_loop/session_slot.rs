@@ -17,8 +17,8 @@
 //! | `Loading` | facts | the store | its files and its inbox input are read, then its rows are derived and shown |
 //! | `Live` | facts and rows | memory | its rows change with its input, until it is idle and evicted |
 //!
-//! A session that cannot be read stays `Loading`, with a [`Task::Derive`] or [`Task::Retry`] after a pause: its stored
-//! rows are served until what they were derived from is in the router.
+//! A session that cannot be read stays `Loading`, with a [`Task::Derive`] or [`Task::Retry`] after a pause, and the
+//! failure is published as a problem: its stored rows are served until what they were derived from is in the router.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
@@ -116,7 +116,7 @@ pub(super) struct LoadedSession {
 /// Why a session is in memory, and so how long it stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LoadedBy {
-    /// It has new input: it stays until it is idle for a while.
+    /// New input: it stays until it is idle for a while.
     #[default]
     Input,
     /// The start-up scan alone: it is evicted once it is idle.
@@ -174,16 +174,16 @@ pub(super) enum InboxInput {
 /// What follows from derived rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// They are its first: publish them whole.
+    /// First rows of a session: publish them whole.
     First,
-    /// They are those that are known.
+    /// No other rows than the known ones.
     Unchanged,
-    /// They differ: publish the changes, and that these agents are gone.
+    /// Other rows: publish the changes, and that these agents are gone.
     Changed(Vec<AgentId>),
 }
 
 impl SessionSlot {
-    /// The session, if it is in memory.
+    /// Returns the session if it is in memory.
     pub(super) fn loaded(&self) -> Option<&LoadedSession> {
         match &self.state {
             SlotState::Stored | SlotState::Evicted { .. } => None,
@@ -191,7 +191,7 @@ impl SessionSlot {
         }
     }
 
-    /// The session, if it is in memory, for changes.
+    /// Returns the session for changes if it is in memory.
     pub(super) fn loaded_mut(&mut self) -> Option<&mut LoadedSession> {
         match &mut self.state {
             SlotState::Stored | SlotState::Evicted { .. } => None,
@@ -199,7 +199,7 @@ impl SessionSlot {
         }
     }
 
-    /// Its rows, if they are in memory.
+    /// Returns the rows if they are in memory.
     pub(super) fn rows(&self) -> Option<&LiveRows> {
         match &self.state {
             SlotState::Stored | SlotState::Evicted { .. } | SlotState::Loading { .. } => None,
@@ -207,7 +207,7 @@ impl SessionSlot {
         }
     }
 
-    /// Its rows, if they are in memory, for changes.
+    /// Returns the rows for changes if they are in memory.
     pub(super) fn rows_mut(&mut self) -> Option<&mut LiveRows> {
         match &mut self.state {
             SlotState::Stored | SlotState::Evicted { .. } | SlotState::Loading { .. } => None,
@@ -254,7 +254,6 @@ impl SessionSlot {
 
     /// Takes derived rows of a session in memory, and stamps what is new in them with a revision.
     pub(super) fn show(&mut self, mut tree: Tree, rev: u64, now: Instant) -> Shown {
-        self.load(LoadedBy::Input);
         if let Some(rows) = self.rows_mut() {
             rows.derived_at = now;
             tree.stamp_news(&rows.tree, rev);
@@ -270,10 +269,11 @@ impl SessionSlot {
         tree.stamp(rev);
         let broadcast = BroadcastState::after_snapshot(rev, now);
         let rows = Box::new(LiveRows { tree: Arc::new(tree), derived_at: now, broadcast });
-        self.state = match std::mem::take(&mut self.state) {
-            SlotState::Loading { session, .. } => SlotState::Live { session, rows },
-            other @ (SlotState::Stored | SlotState::Evicted { .. } | SlotState::Live { .. }) => other,
+        let session = match std::mem::take(&mut self.state) {
+            SlotState::Stored | SlotState::Evicted { .. } => Box::default(),
+            SlotState::Loading { session, .. } | SlotState::Live { session, .. } => session,
         };
+        self.state = SlotState::Live { session, rows };
         Shown::First
     }
 
@@ -334,21 +334,21 @@ impl LoadedSession {
 }
 
 impl InputState {
-    /// Some input was read again.
+    /// Records that some input was read again.
     pub(super) fn record_reread(&mut self) {
         if *self == Self::Followed {
             *self = Self::Reread;
         }
     }
 
-    /// Its replayed input is not derived before silence counts.
+    /// Defers the derivation of replayed input until silence counts.
     pub(super) fn await_silence(&mut self) {
         if *self == Self::Reread {
             *self = Self::AwaitsSilence;
         }
     }
 
-    /// All of its files are read, or silence counts. Returns whether that was awaited: then it is to be derived.
+    /// Ends a wait. Returns whether the session was in it: then it is to be derived.
     pub(super) fn end_wait(&mut self, wait: Self) -> bool {
         let is_over = *self == wait;
         if is_over {
@@ -357,7 +357,7 @@ impl InputState {
         is_over
     }
 
-    /// It is derived. Returns whether the derivation contains input that was read again.
+    /// Records a derivation. Returns whether it contains input that was read again.
     pub(super) fn derive(&mut self) -> bool {
         let is_reread = *self != Self::Followed;
         if *self != Self::FirstRead {
@@ -374,14 +374,14 @@ impl Default for StopOrders {
 }
 
 impl StopOrders {
-    /// Agents that are to stop, as far as that is known.
+    /// Returns the agents that are to stop, as far as that is known.
     pub(super) fn agents(&self) -> &[AgentId] {
         match self {
             Self::Known(agents) | Self::Outdated(agents) => agents,
         }
     }
 
-    /// Its input was replayed: it may contain orders.
+    /// Records that input was replayed: it may contain orders.
     pub(super) fn expect(&mut self) {
         if let Self::Known(agents) = self {
             *self = Self::Outdated(std::mem::take(agents));
@@ -390,14 +390,14 @@ impl StopOrders {
 }
 
 impl InboxInput {
-    /// Its input is being replayed: it is in the router from now on.
+    /// Begins a replay: the input is in the router from now on.
     pub(super) fn begin_replay(&mut self) {
         if !matches!(self, Self::Replayed { .. }) {
             *self = Self::Replayed { bytes: Some(0) };
         }
     }
 
-    /// Not all of it could be read: it is where it was before the replay began.
+    /// Ends a replay that could not read everything: the input is where it was before.
     pub(super) fn abandon_replay(&mut self, before: Self) {
         *self = match before {
             Self::Unprocessed => Self::Unprocessed,
@@ -405,7 +405,7 @@ impl InboxInput {
         };
     }
 
-    /// Counts input that came to that in the router; `bytes` is `None` if it cannot be replayed for this session alone.
+    /// Counts new input that joins the replayed one; `bytes` is `None` if it cannot be replayed for this session alone.
     pub(super) fn record(&mut self, bytes: Option<u64>) {
         if let Self::Replayed { bytes: known } = self {
             *known = known.zip(bytes).map(|(known, more)| known + more);

@@ -76,7 +76,7 @@ impl SessionTable {
         self.slots.iter().filter_map(|(id, slot)| Some((id, slot.loaded()?)))
     }
 
-    /// The same, for changes.
+    /// All sessions in memory, for changes.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut LoadedSession)> {
         self.slots.iter_mut().filter_map(|(id, slot)| Some((id, slot.loaded_mut()?)))
     }
@@ -86,7 +86,7 @@ impl SessionTable {
         self.slots.get(session)?.rows()
     }
 
-    /// The same, for changes.
+    /// Rows of a session in memory, for changes.
     pub(super) fn rows_mut(&mut self, session: &SessionId) -> Option<&mut LiveRows> {
         self.slots.get_mut(session)?.rows_mut()
     }
@@ -186,13 +186,13 @@ impl SessionTable {
         }
     }
 
-    /// The same for all sessions with rows in memory.
+    /// Schedules that all sessions with rows in memory are derived.
     pub(super) fn mark_all_dirty(&mut self, now: Instant) {
         let all: Vec<SessionId> = self.with_rows().map(|(session, _)| session.clone()).collect();
         self.mark_dirty(all, now);
     }
 
-    /// Ends a wait of all sessions: they are derived.
+    /// Ends a wait of all sessions, and schedules that those are derived that were in it.
     pub(super) fn end_wait(&mut self, wait: InputState, now: Instant) {
         let ended = self.all_mut().filter_map(|(id, loaded)| loaded.input.end_wait(wait).then(|| id.clone()));
         let ended: Vec<SessionId> = ended.collect();
