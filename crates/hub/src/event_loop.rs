@@ -5,9 +5,9 @@
 //! 2. `commit_ingests`: decode all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
 //! 3. `answer_waiting`: derive what the waiting questions must see, some milliseconds a turn, and hand them to the reader
 //!    threads ([`crate::read_pool`]).
-//! 4. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
+//! 4. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup`]).
 //! 5. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that
-//!    are due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
+//!    are due ([`mod@derive`]); send and save rows that are due ([`rows`]); evict idle
 //!    sessions ([`eviction`]).
 //! 6. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
 //!
@@ -28,11 +28,11 @@
 //! * [`publish_dedup`]: drops events that an earlier hub process already published.
 //! * [`queries`]: command dispatch, and what questions wait for.
 //! * [`retained`]: keeps what is known of a session although it cannot be read now, or is in no file any more.
-//! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
-//! * [`rows`]: rows of sessions in memory, a write-back cache.
+//! * [`row_broadcast`]: what subscribers have of a session's rows, and when they get more.
+//! * [`rows`]: rows of sessions in memory, a write-back cache: sends and saves what has changed.
+//! * [`session_slot`]: the life of a session: its states, and what each transition leaves to do.
 //! * [`session_table`]: the table of sessions, and when work on each is due.
-//! * [`startup`]: derives and evicts in portions while existing files are read at start-up.
-//! * [`startup_replay`]: replays the inbox at start-up.
+//! * [`startup`]: reads existing files and replays the inbox at start-up, in portions.
 //! * [`stop`]: orders to stop a subagent.
 
 mod backfill;
@@ -50,9 +50,9 @@ mod queries;
 mod retained;
 mod row_broadcast;
 mod rows;
+mod session_slot;
 mod session_table;
 mod startup;
-mod startup_replay;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -66,14 +66,14 @@ use std::{
 };
 
 use subscope_collect::{archive::Archive, work_tree};
-use subscope_model::{Millis, PriceTable, SessionId, Update, Zone};
-use subscope_session::{EventScope, FactDetail, Limits, RouterOptions, SessionRouter};
+use subscope_model::{Millis, PriceTable, Update, Zone};
+use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter};
 use subscope_store::Store;
 
 pub use self::budget::Budgets;
 use self::{
     budget::TotalOfDay,
-    derive::{DerivePace, FailedCommit},
+    derive::DerivePace,
     duplicates::DuplicateIndex,
     eviction::EvictPace,
     hub_store::HubStore,
@@ -81,7 +81,8 @@ use self::{
     publish_dedup::last_stop,
     queries::WaitingCommand,
     rows::SavePace,
-    session_table::{SessionTable, Task},
+    session_slot::{Coverage, InputState, LoadedBy, Task},
+    session_table::SessionTable,
     startup::Startup,
 };
 use crate::{
@@ -126,6 +127,13 @@ impl Default for HubOptions {
             stops_stalled: false,
             evict_after: Duration::from_secs(60),
         }
+    }
+}
+
+impl HubOptions {
+    /// What a derivation is told of its moment.
+    fn now(&self, at: Millis, has_ended: bool, limits: Limits) -> Now<'_> {
+        Now { at, has_ended, is_growing: !has_ended, prices: &self.prices, limits }
     }
 }
 
@@ -349,17 +357,14 @@ impl EventLoop {
 
     /// Saves everything, as the last thing that the hub does.
     fn stop_saving(&mut self) {
-        self.answer_all();
+        while !self.queue.waiting.is_empty() {
+            self.answer_waiting();
+        }
         // Last attempt for a failed commit.
-        self.store.failed_commit.iter_mut().for_each(FailedCommit::make_due);
+        self.store.end_retry_pause(self.time.tick());
         let _ = self.retry_failed_commit();
         let _ = self.save_rows();
         self.save_facts();
-    }
-
-    fn start(&mut self) {
-        tracing::info!(seq = self.figures.seq, "event loop starts");
-        self.start_replay();
     }
 
     /// Does all that is due, without waiting.
@@ -439,28 +444,29 @@ impl EventLoop {
         let is_read = !polled.is_catching_up && !self.startup.is_replaying();
         if !std::mem::replace(&mut self.startup.is_read, is_read) && is_read {
             // From now on silence counts.
-            let replayed = self.take_replayed_running();
-            self.mark_all_dirty();
-            self.mark_dirty(replayed);
+            let now = self.time.tick();
+            self.sessions.mark_all_dirty(now);
+            self.sessions.end_wait(InputState::AwaitsSilence, now);
         }
         let at = self.read_clock();
         self.mark_due(at);
         if polled.has_ended {
-            self.end_loading();
+            let now = self.time.tick();
+            self.sessions.end_wait(InputState::FirstRead, now);
             // The end of input decides the state of agents that were left open, in all sessions.
-            self.mark_all_dirty();
+            self.sessions.mark_all_dirty(now);
             self.derive_dirty(true);
         } else {
             self.derive_due();
         }
         self.broadcast_rows(polled.has_ended);
         self.save_due_rows();
-        if self.startup.is_done && !self.has_failed_commit() {
+        if self.startup.is_done && !self.store.has_failed_commit() {
             self.evict_idle();
         }
         self.startup.is_caught_up |= polled.is_caught_up;
         if self.startup.is_caught_up && !self.startup.is_replaying() && !self.startup.is_done {
-            self.end_loading();
+            self.sessions.end_wait(InputState::FirstRead, self.time.tick());
             if !self.sessions.has_none(Task::Derive) {
                 self.derive_dirty(polled.has_ended);
             }
@@ -480,20 +486,17 @@ impl EventLoop {
     /// Marks the sessions dirty whose deadline has passed. Those that are not in memory are loaded when they are derived.
     fn mark_due(&mut self, at: Millis) {
         let due = self.sessions.deadlines().take_while(|(deadline, _)| *deadline <= at);
-        let due = due.map(|(_, session)| session).filter(|session| !self.is_dirty(session));
-        let (held, stored): (Vec<_>, Vec<_>) = due
-            .take(MAX_DUE_SESSIONS)
-            .cloned()
-            .partition(|session| self.sessions.live(session).is_some_and(|live| live.is_complete));
+        let due = due.map(|(_, session)| session).filter(|session| !self.sessions.is_dirty(session));
+        let (held, stored): (Vec<_>, Vec<_>) = due.take(MAX_DUE_SESSIONS).cloned().partition(|session| {
+            self.sessions.loaded(session).is_some_and(|it| it.coverage == Coverage::Complete)
+        });
         self.mark_dirty(held);
         if !self.startup.is_read {
             // Silence does not count yet.
             return;
         }
         for session in stored.into_iter().take(MAX_DUE_LOADS) {
-            if self.sessions.live(&session).is_none() {
-                self.sessions.load(&session).is_due_only = true;
-            }
+            self.sessions.load(&session, LoadedBy::Deadline);
             self.mark_dirty([session]);
         }
     }
@@ -503,7 +506,7 @@ impl EventLoop {
         let now = self.driver.now();
         let tick = self.time.tick();
         if self.time.suspend.record(now, self.driver.awake_ms(), tick) {
-            self.mark_all_dirty();
+            self.sessions.mark_all_dirty(tick);
         }
         now
     }
@@ -520,34 +523,27 @@ impl EventLoop {
     /// they are read completely: until then agents have names that later files correct, and its stored rows are better.
     fn collect_changed(&mut self) {
         for session in self.router.take_changed() {
-            self.mark_changed(session);
+            self.sessions.load(&session, LoadedBy::Input);
+            self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.loaded_by = LoadedBy::Input);
+            self.ensure_replayed(&session);
+            // If the store cannot be read, assume that it has rows of the session.
+            let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);
+            if !self.startup.is_done && (self.driver.follows(&session) || has_rows(self)) {
+                self.sessions
+                    .loaded_mut(&session)
+                    .into_iter()
+                    .for_each(|it| it.input = InputState::FirstRead);
+            } else {
+                self.mark_dirty([session]);
+            }
         }
-    }
-
-    fn mark_changed(&mut self, session: SessionId) {
-        let live = self.sessions.load(&session);
-        (live.evicts_after_startup, live.is_due_only) = (false, false);
-        self.ensure_replayed(&session);
-        // If the store cannot be read, assume that it has rows of the session.
-        let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);
-        if !self.startup.is_done && (self.driver.follows(&session) || has_rows(self)) {
-            self.sessions.load(&session).is_loading = true;
-        } else {
-            self.mark_dirty([session]);
-        }
-    }
-
-    /// Marks all sessions dirty that have rows in memory.
-    fn mark_all_dirty(&mut self) {
-        let all: Vec<SessionId> = self.sessions.with_rows().map(|(session, _)| session.clone()).collect();
-        self.mark_dirty(all);
     }
 
     /// Longest wait of a driver that cannot wake the hub: shorter while sessions are dirty.
     fn poll_timeout(&self) -> Duration {
         let now = self.time.tick();
         let pace = &self.pace.derive;
-        match (self.due_in(Task::Derive, now), self.due_in(Task::Broadcast, now)) {
+        match (self.sessions.due_in(Task::Derive, now), self.sessions.due_in(Task::Broadcast, now)) {
             (Some(derive), _) => derive.max(pace.throttle.pause_left(now)).min(DIRTY_POLL_WAIT),
             (None, Some(broadcast)) => broadcast.min(DIRTY_POLL_WAIT),
             (None, None) if now.duration_since(pace.last_derived) > IDLE_AFTER => IDLE_POLL_WAIT,
@@ -555,27 +551,27 @@ impl EventLoop {
         }
     }
 
-    /// Time until a task of some session is due; `None` if there is none.
-    fn due_in(&self, task: Task, now: Instant) -> Option<Duration> {
-        let (due, _) = self.sessions.scheduled(task).next()?;
-        Some(due.saturating_duration_since(now))
-    }
-
     /// Longest wait of a hub that is woken: until the next derivation, broadcast, save or eviction is due.
     fn command_timeout(&self) -> Duration {
-        if self.has_failed_commit() || self.subscribers.iter().any(Subscriber::is_behind) {
+        if self.store.has_failed_commit() || self.subscribers.iter().any(Subscriber::is_behind) {
             return POLL_WAIT;
         }
         let now = self.time.tick();
-        let broadcast = self.due_in(Task::Broadcast, now);
+        let broadcast = self.sessions.due_in(Task::Broadcast, now);
         if !self.sessions.has_none(Task::Derive) {
             return broadcast.map_or(self.poll_timeout(), |broadcast| broadcast.min(self.poll_timeout()));
         }
         let at = self.driver.now();
         let deadline = self.sessions.deadlines().next().map(|(deadline, _)| (deadline - at).max(0));
         let deadline = deadline.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-        let retry = self.due_in(Task::Retry, now);
-        let due = [deadline, broadcast, retry, self.save_due_in(now), self.pace.evict.due_in(now)];
+        let retry = self.sessions.due_in(Task::Retry, now);
+        let due = [
+            deadline,
+            broadcast,
+            retry,
+            self.pace.save.due_in(&self.sessions, now),
+            self.pace.evict.due_in(now),
+        ];
         due.into_iter().flatten().min().unwrap_or(MAX_WAIT).clamp(MIN_WAIT, MAX_WAIT)
     }
 }

@@ -110,10 +110,19 @@ struct SessionFiles {
     files: Vec<FileId>,
     /// Its group number in the router, once a file is open.
     number: Option<u32>,
-    /// Whether the session is evicted: its files are read again before new content is pushed.
-    is_evicted: bool,
-    /// Whether the session was forgotten and its files have nothing new since: it stays evicted.
-    is_forgotten: bool,
+    sources: SourcesState,
+}
+
+/// Whether the files of a session are sources of the router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum SourcesState {
+    /// They are, and get new content.
+    #[default]
+    Open,
+    /// They are closed, since the session is evicted: they are read again before new content is pushed.
+    Evicted,
+    /// The same, since the session was forgotten, until they have something new.
+    Forgotten,
 }
 
 struct TailedFile {
@@ -274,7 +283,7 @@ impl Driver for FileTailDriver {
     }
 
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
-        let group = self.files.group(session).filter(|group| !group.is_evicted)?;
+        let group = self.files.group(session).filter(|group| group.sources == SourcesState::Open)?;
         let mut files = group.files.iter().filter_map(|file| self.files.all.get(file));
         // The content of a deleted file cannot be read again.
         files
@@ -373,8 +382,10 @@ impl TailedFiles {
                 let Some(known) = self.all.get_mut(&file) else { return };
                 let Some(group) = self.groups.get_mut(known.group) else { return };
                 known.restart(router);
-                group.is_forgotten = false;
-                if !group.is_evicted && !known.is_object {
+                if group.sources == SourcesState::Forgotten {
+                    group.sources = SourcesState::Evicted;
+                }
+                if group.sources == SourcesState::Open && !known.is_object {
                     let number = *group.number.get_or_insert_with(|| router.new_group());
                     known.open(number, self.dialect, router);
                 }
@@ -424,7 +435,7 @@ impl TailedFiles {
             // Its session was reloaded without it while it was deleted.
             if let Some(group) = self.groups.get_mut(known.group)
                 && known.source.is_none()
-                && !group.is_evicted
+                && group.sources == SourcesState::Open
             {
                 let number = *group.number.get_or_insert_with(|| router.new_group());
                 known.open(number, self.dialect, router);
@@ -441,9 +452,9 @@ impl TailedFiles {
         let is_forgotten = self.forgotten.contains_key(&found.path);
         let Some(group) = self.groups.get_mut(number) else { return };
         if is_forgotten && group.files.is_empty() {
-            (group.is_forgotten, group.is_evicted) = (true, true);
+            group.sources = SourcesState::Forgotten;
         }
-        let has_new = group.is_forgotten && !is_forgotten;
+        let has_new = group.sources == SourcesState::Forgotten && !is_forgotten;
         group.files.push(file);
         let mut new = TailedFile {
             found,
@@ -462,7 +473,7 @@ impl TailedFiles {
             failure: None,
         };
         // A file of an evicted session is read with the session's other files.
-        if !group.is_evicted {
+        if group.sources == SourcesState::Open {
             let number = *group.number.get_or_insert_with(|| router.new_group());
             new.open(number, self.dialect, router);
         }
@@ -476,8 +487,9 @@ impl TailedFiles {
     fn is_still_forgotten(&mut self, file: FileId, end: u64) -> bool {
         let Self { all, groups, forgotten, .. } = self;
         let Some(known) = all.get_mut(&file) else { return false };
-        let is_forgotten = groups.get(known.group).is_some_and(|group| group.is_forgotten)
-            && forgotten.get(&known.found.path).is_some_and(|bytes| end <= *bytes);
+        let is_forgotten =
+            groups.get(known.group).is_some_and(|group| group.sources == SourcesState::Forgotten)
+                && forgotten.get(&known.found.path).is_some_and(|bytes| end <= *bytes);
         if is_forgotten {
             known.read = end;
         }
@@ -541,14 +553,14 @@ impl TailedFiles {
         let Some(group) = place.and_then(|place| self.groups.get_mut(place)) else {
             return router.evict(session, &[]);
         };
-        if group.is_evicted {
+        if group.sources != SourcesState::Open {
             return None;
         }
         let files = group.files.iter().filter_map(|file| self.all.get(file));
         let own: Vec<SourceId> =
             files.flat_map(|file| file.former.iter().chain(&file.source)).copied().collect();
         let closed = router.evict(session, &own)?;
-        group.is_evicted = true;
+        group.sources = SourcesState::Evicted;
         for file in &group.files {
             if let Some(file) = self.all.get_mut(file) {
                 file.source = None;
@@ -561,9 +573,9 @@ impl TailedFiles {
     /// Reads the files of an evicted session again up to their former offsets.
     fn reload_evicted(&mut self, place: usize, router: &mut SessionRouter) -> bool {
         let Self { all, groups, dialect, .. } = self;
-        let group = groups.get_mut(place).filter(|group| group.is_evicted);
+        let group = groups.get_mut(place).filter(|group| group.sources != SourcesState::Open);
         let Some(group) = group else { return false };
-        (group.is_evicted, group.is_forgotten) = (false, false);
+        group.sources = SourcesState::Open;
         let number = *group.number.get_or_insert_with(|| router.new_group());
         for file in &group.files {
             let is_there = |file: &&mut TailedFile| file.source.is_none() && !file.is_gone;

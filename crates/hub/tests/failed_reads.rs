@@ -96,9 +96,19 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
-#[test]
-fn acknowledged_input_is_replayed_once_the_store_can_be_read() {
-    let folder = tempfile::tempdir().unwrap();
+/// Starts a hub on the folder's store, which cannot read what a session is loaded from until the flag is cleared.
+fn hub_that_cannot_load(folder: &Path) -> (Hub, Arc<AtomicBool>, Receiver<Update>) {
+    let store = Failing::new(open(folder));
+    store.fails_loads.store(true, Ordering::SeqCst);
+    let fails_loads = Arc::clone(&store.fails_loads);
+    let hub = Hub::start(Box::new(Nothing), Box::new(store), HubOptions::default()).unwrap();
+    let (queue, updates) = sync_channel(1_000);
+    answer(|reply| hub.handle().subscribe(Box::new(queue), None, reply));
+    (hub, fails_loads, updates)
+}
+
+/// Puts a call of the session into the inbox of the folder's store, as a hub does that dies before it derives rows.
+fn acknowledge(folder: &Path) {
     let received = ReceivedInput {
         source: "hooks".to_owned(),
         session: None,
@@ -109,10 +119,28 @@ fn acknowledged_input_is_replayed_once_the_store_can_be_read() {
         parts: Vec::new(),
         sessions: vec![SessionId::from("s")],
     };
-    let mut store = open(folder.path());
-    store.commit(&Commit { received: vec![received], ..Commit::default() }).unwrap();
-    drop(store);
+    open(folder).commit(&Commit { received: vec![received], ..Commit::default() }).unwrap();
+}
 
+#[test]
+fn acknowledged_input_is_replayed_once_it_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    // The input is older than the store, and new nevertheless: no hub has published it.
+    drop(SqliteStore::open(folder.path(), Access::Write, "test", 5_000_000).unwrap());
+    acknowledge(folder.path());
+    let (hub, fails_loads, updates) = hub_that_cannot_load(folder.path());
+    let handle = hub.handle();
+    wait_for("a failed read is counted", || figures(&handle).failed_reads > 1);
+    assert_eq!(tree(&handle), None);
+    fails_loads.store(false, Ordering::SeqCst);
+    wait_for("the call has a row", || tree(&handle).is_some_and(|tree| tree.summary.tool_calls == 1));
+    assert_eq!(published(&updates, EventKind::ToolPre), 1);
+}
+
+#[test]
+fn acknowledged_input_is_replayed_once_the_store_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    acknowledge(folder.path());
     let (hub, fails_reads, updates) = hub(folder.path(), true);
     let handle = hub.handle();
     wait_for("a failed read is counted", || figures(&handle).failed_reads > 0);
@@ -144,6 +172,33 @@ fn no_event_is_published_twice_after_reads_failed() {
     assert!(!taken.is_repeat);
     assert_eq!(tree(&handle).unwrap().summary.tool_calls, 2);
     assert_eq!(published(&updates, EventKind::ToolPre), 1, "the first call was published by the first hub");
+}
+
+#[test]
+fn session_that_cannot_be_loaded_keeps_its_stored_rows_until_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, ..) = hub(folder.path(), false);
+    for call in ["t1", "t2"] {
+        answer(|reply| first.handle().ingest(hook(call), reply)).unwrap();
+    }
+    assert_eq!(tree(&first.handle()).unwrap().summary.tool_calls, 2);
+    drop(first);
+
+    let (second, fails_loads, updates) = hub_that_cannot_load(folder.path());
+    let handle = second.handle();
+    answer(|reply| handle.ingest(hook("t3"), reply)).unwrap();
+    for _ in 0..3 {
+        assert_eq!(tree(&handle).unwrap().summary.tool_calls, 2, "the stored rows");
+        thread::sleep(Duration::from_millis(200));
+    }
+    fails_loads.store(false, Ordering::SeqCst);
+    wait_for("all calls have rows", || tree(&handle).unwrap().summary.tool_calls == 3);
+    let updates: Vec<Update> = updates.try_iter().collect();
+    let count = |kind: EventKind| {
+        updates.iter().filter(|update| matches!(update, Update::Event(event) if event.kind == kind)).count()
+    };
+    assert_eq!(count(EventKind::ToolPre), 1, "the first hub has published the others");
+    assert_eq!(count(EventKind::Problem), 2, "of its input and of its files, each once");
 }
 
 #[test]

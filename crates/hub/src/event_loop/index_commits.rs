@@ -8,7 +8,7 @@ use std::{
 use subscope_model::{SessionId, SessionRow, SessionStatus, Tree, Update};
 use subscope_store::Commit;
 
-use super::EventLoop;
+use super::{EventLoop, session_slot::Coverage};
 use crate::command::{IngestError, ReplyCallback};
 
 /// Queued batches. The index waits for each commit before it sends the next, so there are few.
@@ -28,7 +28,7 @@ impl EventLoop {
         }
         let outdated = self.outdated_sessions(&commit);
         let is_own = |session: &SessionId| {
-            self.sessions.has_rows(session) || self.is_dirty(session) || outdated.contains(session)
+            self.sessions.has_rows(session) || self.sessions.is_dirty(session) || outdated.contains(session)
         };
         files_by_session.retain(|session, _| is_own(session));
         commit.trees.retain(|tree| !is_own(&tree.session.id));
@@ -43,10 +43,11 @@ impl EventLoop {
         let deadlines: Vec<_> = ids.map(|session| (session.clone(), deadline_of(session))).collect();
         for (session, _) in &deadlines {
             // It may have files now that the hub does not know.
-            self.sessions.live_mut(session).into_iter().for_each(|live| live.is_complete = false);
+            let loaded = self.sessions.loaded_mut(session);
+            loaded.into_iter().for_each(|loaded| loaded.coverage = Coverage::Unknown);
         }
         if !commit.trees.is_empty() {
-            let rev = self.next_rev();
+            let rev = self.store.next_rev();
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
         }
         commit.at_ms = self.time.now_ms();
@@ -68,7 +69,7 @@ impl EventLoop {
         if commit.duplicate_scan.is_some() {
             // Live sessions may share keys that were unknown when they were derived.
             self.duplicates.reset(&mut self.sessions);
-            self.mark_all_dirty();
+            self.sessions.mark_all_dirty(self.time.tick());
         }
         // Subscribers have snapshots of the live sessions that were known when they joined: send the new ones.
         for tree in commit.trees {

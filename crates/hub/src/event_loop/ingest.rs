@@ -168,8 +168,11 @@ impl EventLoop {
             self.find_replayed_orders(&sessions);
         }
         let answer = self.stop_answer(asks, &HookRequest { dialect, key: &key, body: &body }, batch);
-        let to_stop =
-            if dialect == Some(SUBAGENT_EVENTS) { self.agents_to_stop(&sessions) } else { Vec::new() };
+        let to_stop = if dialect == Some(SUBAGENT_EVENTS) {
+            self.sessions.agents_to_stop(&sessions)
+        } else {
+            Vec::new()
+        };
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
         for session in &sessions {
             batch.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));

@@ -15,7 +15,7 @@ use subscope_model::{Event, Millis, SessionId, Text, Tree};
 
 use subscope_session::{SessionRouter, id_by_request};
 
-use super::{EventLoop, hub_store::HubStore, session_table::LiveSession, startup::Startup};
+use super::{EventLoop, hub_store::HubStore, session_slot::LoadedBy, startup::Startup};
 use crate::{driver::Driver, session_sources::RowCounts};
 
 /// Most recent event ids loaded per session: far more than arrive out of order.
@@ -70,23 +70,6 @@ pub(super) fn last_stop(store: &HubStore) -> Option<Millis> {
     }
 }
 
-impl LiveSession {
-    /// Returns what was published of the session. `None` if the store cannot be read.
-    pub(super) fn published(
-        &mut self,
-        session: &SessionId,
-        startup: &Startup,
-        store: &HubStore,
-        router: &SessionRouter,
-        driver: &dyn Driver,
-    ) -> Option<&mut PublishedEvents> {
-        if self.published.is_none() {
-            self.published = PublishedEvents::load(session, startup, store, router, driver);
-        }
-        self.published.as_mut()
-    }
-}
-
 impl EventLoop {
     /// Records dialects in which new input of a session arrived.
     pub(super) fn add_new_dialects(&mut self, session: &SessionId, dialects: &BTreeSet<Text>) {
@@ -103,8 +86,13 @@ impl EventLoop {
 
     /// What was published of a session; `None` if the store cannot be read.
     pub(super) fn published(&mut self, session: &SessionId) -> Option<&mut PublishedEvents> {
-        let Self { startup, store, router, driver, .. } = self;
-        self.sessions.load(session).published(session, startup, store, router, &**driver)
+        let Self { startup, store, router, driver, sessions, .. } = self;
+        sessions.load(session, LoadedBy::Input);
+        let loaded = sessions.loaded_mut(session)?;
+        if loaded.published.is_none() {
+            loaded.published = PublishedEvents::load(session, startup, store, router, &**driver);
+        }
+        loaded.published.as_mut()
     }
 }
 

@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-use subscope_model::{Problem, SessionId, Tree, Update};
+use subscope_model::{SessionId, Tree, Update};
 use subscope_store::ListQuery;
 
-use super::{EventLoop, LoopControl, session_table::Task};
+use super::{EventLoop, LoopControl, session_slot::Task};
 use crate::{
     command::{Command, Figures, IngestError, ReplyCallback, SubscriptionStart},
     read_pool::Question,
@@ -50,7 +50,7 @@ impl EventLoop {
             }
             Command::SessionsOfAgent(agent, reply) => {
                 // The routing that follows from this answer cannot be corrected later.
-                while self.startup.is_replaying() && !self.has_failed_commit() {
+                while self.startup.is_replaying() && !self.store.has_failed_commit() {
                     self.replay_portion();
                 }
                 // Input acknowledged by this process needs no derivation for it, and it is queried between many posts.
@@ -88,24 +88,16 @@ impl EventLoop {
         let began = self.time.tick();
         while let Some(WaitingCommand { command, mut dirty }) = self.queue.waiting.pop_front() {
             // While a commit has failed, what is known is answered.
-            while !self.has_failed_commit()
+            while !self.store.has_failed_commit()
                 && let Some(session) = dirty.pop_front()
             {
-                self.derive_one(&session);
+                if self.sessions.is_dirty(&session) {
+                    self.derive_ready(vec![session], false);
+                }
                 if self.time.tick().duration_since(began) >= DERIVE_SLICE && !dirty.is_empty() {
                     return self.queue.waiting.push_front(WaitingCommand { command, dirty });
                 }
             }
-            self.answer(command);
-        }
-    }
-
-    /// Answers all waiting commands: the hub ends.
-    pub(super) fn answer_all(&mut self) {
-        if !self.queue.waiting.is_empty() {
-            self.derive_dirty(false);
-        }
-        while let Some(WaitingCommand { command, .. }) = self.queue.waiting.pop_front() {
             self.answer(command);
         }
     }
@@ -167,32 +159,13 @@ impl EventLoop {
         }
     }
 
-    /// Sessions in memory, and recently evicted ones.
-    fn sessions_in_snapshots(&self) -> impl Iterator<Item = &SessionId> {
-        let held = self.sessions.with_rows().map(|(session, _)| session);
-        held.chain(self.sessions.recently_evicted())
-    }
-
     /// What the snapshots for a new subscriber are made of: loaded, recently evicted and live sessions.
     fn wanted_snapshots(&self) -> WantedSnapshots {
         WantedSnapshots {
             held: self.sessions.with_rows().map(|(_, tree)| Arc::clone(tree)).collect(),
             stored: self.sessions.recently_evicted().cloned().collect(),
             lists_live: true,
-            before_rev: self.next_unused_rev(),
-        }
-    }
-
-    /// Returns those of them that have changed since a sequence number.
-    fn changed_snapshots(&self, after: u64) -> WantedSnapshots {
-        let (held, stored) = self.sessions.changed_since(after).partition(|id| self.sessions.has_rows(id));
-        let held: Vec<&SessionId> = held;
-        let stored: Vec<&SessionId> = stored;
-        WantedSnapshots {
-            held: held.into_iter().filter_map(|id| self.sessions.tree(id).cloned()).collect(),
-            stored: stored.into_iter().cloned().collect(),
-            lists_live: false,
-            before_rev: self.next_unused_rev(),
+            before_rev: self.store.next_unused_rev(),
         }
     }
 
@@ -200,7 +173,13 @@ impl EventLoop {
     /// turn: no gap and no duplicate.
     fn join(&mut self, after: Option<u64>, reply: ReplyCallback<SubscriptionStart>) {
         let all = self.wanted_snapshots();
-        let changed = after.map(|after| (after, self.changed_snapshots(after)));
+        let changed = after.map(|after| {
+            let (held, stored): (Vec<&SessionId>, Vec<&SessionId>) =
+                self.sessions.changed_since(after).partition(|id| self.sessions.has_rows(id));
+            let held = held.into_iter().filter_map(|id| self.sessions.tree(id).cloned()).collect();
+            let stored = stored.into_iter().cloned().collect();
+            (after, WantedSnapshots { held, stored, lists_live: false, before_rev: all.before_rev })
+        });
         let is_caught_up = self.startup.is_done;
         let answer = move |view: &ReadView<'_>| {
             let seq = view.overlay.seq;
@@ -218,23 +197,19 @@ impl EventLoop {
         self.store.readers.ask(overlay, Box::new(answer));
     }
 
-    /// Returns the newest problems that belong to no session.
-    fn unowned_problems(&self) -> Vec<Problem> {
-        let mut problems = self.router.unassigned_problems();
-        problems.drain(..problems.len().saturating_sub(MAX_SHOWN_PROBLEMS));
-        problems
-    }
-
     fn figures(&self) -> Figures {
         let running = self.sessions.with_rows().map(|(_, tree)| u64::from(tree.summary.running));
+        let held = self.sessions.with_rows().count() as u64;
+        let mut unowned_problems = self.router.unassigned_problems();
+        unowned_problems.drain(..unowned_problems.len().saturating_sub(MAX_SHOWN_PROBLEMS));
         Figures {
-            sessions: self.sessions_in_snapshots().count() as u64,
-            held: self.sessions.with_rows().count() as u64,
+            sessions: held + self.sessions.recent_count() as u64,
+            held,
             running: running.sum(),
             is_reading: self.startup.is_indexing || !self.startup.is_done || self.startup.is_replaying(),
             subscribers: self.subscribers.len() as u64,
             failed_reads: self.store.failures.count(),
-            unowned_problems: self.unowned_problems(),
+            unowned_problems,
             ..self.figures.clone()
         }
     }

@@ -9,10 +9,13 @@ use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
 
 use subscope_collect::Found;
 use subscope_model::{Problem, SessionId, SourceId, Tree};
-use subscope_session::{KeysCursor, Now, SessionRouter};
+use subscope_session::{KeysCursor, SessionRouter};
 use subscope_store::{Commit, FileIdentity, SourceFile, StoredFacts};
 
-use super::{EventLoop, session_table::Task};
+use super::{
+    EventLoop,
+    session_slot::{LoadedSession, Task},
+};
 use crate::{
     loader::{FileLoader, Unread, file_identity},
     session_sources::{RowCounts, cut_problem, is_missing},
@@ -29,16 +32,25 @@ pub(super) struct RetainedState {
     pub(super) unread: Vec<UnreadFile>,
     /// Files that could not be looked for.
     pub(super) unfound: Vec<Unread>,
-    /// Whether its rows need stored facts, because no file has some of them any more.
-    needs_facts: bool,
-    /// Whether that is because a file was cut or replaced, and not deleted.
-    is_cut: bool,
-    /// Whether stored facts were joined since it was loaded.
-    has_joined: bool,
+    joined: JoinedFacts,
     /// Whether its stored rows were derived from something that neither its files nor the stored facts have.
     lacks_facts: bool,
     /// Pause before the next attempt to read what could not be read.
     pause: Duration,
+}
+
+/// The stored facts of a session, and why its rows need them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum JoinedFacts {
+    /// They were not joined since it was loaded.
+    #[default]
+    No,
+    /// They were joined; its files have everything.
+    Unneeded,
+    /// They have what a deleted file had.
+    OfDeleted,
+    /// They have what a file had that was cut or replaced.
+    OfCut,
 }
 
 /// A file that was read up to an offset.
@@ -51,7 +63,7 @@ pub(super) struct UnreadFile {
 }
 
 /// A file could not be read to its end; its problem is recorded.
-pub(super) struct Failed;
+struct Failed;
 
 impl UnreadFile {
     pub(super) fn new(found: Found, source: SourceId) -> Self {
@@ -59,7 +71,7 @@ impl UnreadFile {
     }
 
     /// Reads on to the end of the file. Returns its identity from before that.
-    pub(super) fn read_on(
+    fn read_on(
         &mut self,
         loader: &mut FileLoader,
         router: &mut SessionRouter,
@@ -92,18 +104,22 @@ impl EventLoop {
     pub(super) fn retry_unread(&mut self, changed: Vec<SessionId>) {
         // A session that is not loaded is read when it is.
         let changed: Vec<SessionId> =
-            changed.into_iter().filter(|session| self.sessions.live(session).is_some()).collect();
+            changed.into_iter().filter(|session| self.sessions.loaded(session).is_some()).collect();
         for session in &changed {
             self.schedule_retry(session);
         }
         self.mark_dirty(changed);
         let now = self.time.tick();
-        let due = self.sessions.scheduled(Task::Retry).take_while(|(at, _)| *at <= now);
-        let due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
-        for session in due {
+        for session in self.sessions.due(Task::Retry, now) {
             let before = self.unread_problems(&session);
             self.driver.retry_unread(&session, &mut self.router);
-            self.retry_backfill(&session);
+            self.read_unread(&session);
+            let has_unfound = |loaded: &LoadedSession| !loaded.retained.unfound.is_empty();
+            if self.sessions.loaded(&session).is_some_and(has_unfound)
+                && let Some(files) = self.store.read("the files of a session", self.store.files_of(&session))
+            {
+                self.backfill_files(&session, &files);
+            }
             self.collect_changed();
             if self.unread_problems(&session) != before {
                 self.mark_dirty([session.clone()]);
@@ -112,42 +128,39 @@ impl EventLoop {
         }
     }
 
-    fn retry_backfill(&mut self, session: &SessionId) {
-        let Some(live) = self.sessions.live_mut(session) else { return };
+    /// Reads the files of a session that the driver does not tail and that are not read to their end.
+    pub(super) fn read_unread(&mut self, session: &SessionId) {
+        let Some(loaded) = self.sessions.loaded_mut(session) else { return };
         let mut loader = FileLoader::default();
         self.router.receive_at(None);
-        for mut file in std::mem::take(&mut live.retained.unread) {
+        for mut file in std::mem::take(&mut loaded.retained.unread) {
             match file.read_on(&mut loader, &mut self.router) {
                 Ok(identity) => {
                     let read = SourceFile { path: file.found.path, session: session.clone(), identity };
-                    live.backfilled.push(read.clone());
-                    live.unsaved_files.extend(Some(read).filter(|file| file.identity.inode > 0));
-                    live.is_reloading = true;
+                    loaded.backfilled.push(read.clone());
+                    loaded.unsaved_files.extend(Some(read).filter(|file| file.identity.inode > 0));
+                    loaded.input.record_reread();
                 }
-                Err(Failed) => live.retained.unread.push(file),
+                Err(Failed) => loaded.retained.unread.push(file),
             }
         }
+        // The index has already reported these problems.
         let _ = self.router.take_problems();
-        if !live.retained.unfound.is_empty()
-            && let Some(files) = self.store.read("the files of a session", self.store.files_of(session))
-        {
-            self.backfill_files(session, &files);
-        }
     }
 
     /// Schedules the next attempt to read what could not be read of a session, each after a longer pause.
     pub(super) fn schedule_retry(&mut self, session: &SessionId) {
         let has_unread = self.has_unread(session);
         let now = self.time.tick();
-        let Some(live) = self.sessions.live_mut(session) else { return };
-        let pause = (live.retained.pause * 2).clamp(RETRY_AFTER, RETRY_AFTER_AT_MOST);
-        live.retained.pause = if has_unread { pause } else { Duration::ZERO };
+        let Some(loaded) = self.sessions.loaded_mut(session) else { return };
+        let pause = (loaded.retained.pause * 2).clamp(RETRY_AFTER, RETRY_AFTER_AT_MOST);
+        loaded.retained.pause = if has_unread { pause } else { Duration::ZERO };
         self.sessions.schedule(session, Task::Retry, has_unread.then(|| now + pause));
     }
 
     /// Whether something of a session cannot be read now that its rows were derived from, or should be.
     pub(super) fn has_unread(&self, session: &SessionId) -> bool {
-        let own = self.sessions.live(session).map(|live| &live.retained);
+        let own = self.sessions.loaded(session).map(|loaded| &loaded.retained);
         own.is_some_and(|own| !own.unread.is_empty() || !own.unfound.is_empty())
             || self.driver.is_incomplete(session)
     }
@@ -155,72 +168,77 @@ impl EventLoop {
     /// Why files of a session cannot be read.
     fn unread_problems(&self, session: &SessionId) -> Vec<Problem> {
         let mut problems = self.driver.unread(session);
-        if let Some(live) = self.sessions.live(session) {
-            problems.extend(live.retained.unread.iter().filter_map(|file| file.problem.clone()));
-            problems.extend(live.retained.unfound.iter().map(Unread::problem));
+        if let Some(loaded) = self.sessions.loaded(session) {
+            problems.extend(loaded.retained.unread.iter().filter_map(|file| file.problem.clone()));
+            problems.extend(loaded.retained.unfound.iter().map(Unread::problem));
         }
         problems
     }
 
-    /// Joins the stored facts of a session that was just loaded, if its files lack some of them.
-    pub(super) fn restore_facts(&mut self, session: &SessionId) {
+    /// Joins the stored facts of a session that was just loaded, if its files lack some of them. `None` if the store
+    /// cannot be read.
+    pub(super) fn restore_facts(&mut self, session: &SessionId) -> Option<()> {
         if self.has_stored_rows(session) != Some(true) || self.sessions.has_rows(session) {
-            return;
+            return Some(());
         }
-        let is_needed = self.store.read("the facts of a session", self.store.needs_facts(session));
-        if is_needed == Some(true) || self.lacks_keys(session) {
-            self.join_facts(session);
+        let is_needed = self.store.read("the facts of a session", self.store.needs_facts(session))?;
+        if is_needed || self.lacks_keys(session)? {
+            self.join_facts(session)?;
         }
+        Some(())
     }
 
-    /// Whether the stored rows of a session were derived from calls or responses that the router does not have.
-    fn lacks_keys(&self, session: &SessionId) -> bool {
-        let stored = self.store.read("the keys of a session", self.store.session_keys(session)).flatten();
-        let Some(stored) = stored.filter(|stored| !stored.keys.is_empty()) else { return false };
+    /// Whether the stored rows of a session were derived from calls or responses that the router does not have. `None`
+    /// if the store cannot be read.
+    fn lacks_keys(&self, session: &SessionId) -> Option<bool> {
+        let stored = self.store.read("the keys of a session", self.store.session_keys(session))?;
+        let Some(stored) = stored.filter(|stored| !stored.keys.is_empty()) else { return Some(false) };
         let own = self.router.holdings(session, &mut KeysCursor::default());
         let own: HashSet<u64> = own.into_iter().flat_map(|own| own.keys).collect();
-        stored.keys.iter().any(|key| !own.contains(key))
+        Some(stored.keys.iter().any(|key| !own.contains(key)))
     }
 
-    fn join_facts(&mut self, session: &SessionId) {
+    /// Joins the stored facts of a session. `None` if the store cannot be read.
+    fn join_facts(&mut self, session: &SessionId) -> Option<()> {
         let from_files = self.without_problems(session);
-        let stored = self.store.read("the facts of a session", self.store.facts_of(session)).flatten();
+        let stored = self.store.read("the facts of a session", self.store.facts_of(session))?;
         let facts = stored.and_then(|stored| self.store.read("the facts of a session", stored.unpack()));
         let is_joined = facts.is_some_and(|facts| self.router.join_facts(session, &facts));
         let has_unread = self.has_unread(session);
-        let files = self.store.read("the files of a session", self.store.files_of(session));
-        let is_deleted = files.is_some_and(|files| files.iter().any(|file| is_missing(file)));
-        let lacks_facts = self.lacks_keys(session);
+        let files = self.store.read("the files of a session", self.store.files_of(session))?;
+        let is_deleted = files.iter().any(|file| is_missing(file));
+        let lacks_facts = self.lacks_keys(session)?;
         // A file that was cut may say everything again.
         let is_needed = !has_unread && (lacks_facts || self.without_problems(session) != from_files);
         tracing::debug!(%session, is_joined, is_needed, lacks_facts, "stored facts were joined");
-        let retained = &mut self.sessions.load(session).retained;
-        retained.has_joined = true;
-        retained.needs_facts = is_needed;
-        retained.is_cut = is_needed && !is_deleted;
+        let retained = &mut self.sessions.loaded_mut(session)?.retained;
+        retained.joined = match (is_needed, is_deleted) {
+            (false, _) => JoinedFacts::Unneeded,
+            (true, true) => JoinedFacts::OfDeleted,
+            (true, false) => JoinedFacts::OfCut,
+        };
         retained.lacks_facts = lacks_facts;
+        Some(())
     }
 
     /// Derives the rows of a session from what the router has, without its problems.
     fn without_problems(&self, session: &SessionId) -> Option<Tree> {
-        let now = Now {
-            at: self.driver.now(),
-            has_ended: false,
-            is_growing: true,
-            prices: &self.options.prices,
-            limits: self.limits(),
-        };
+        let now = self.options.now(self.driver.now(), false, self.limits());
         self.router.tree(session, &now).map(Tree::without_problems)
     }
 
     /// Whether a session is to be derived once more: it has less than its stored rows, and the stored facts are joined now.
     pub(super) fn joins_facts_for(&mut self, session: &SessionId, derived: &Tree) -> bool {
-        let Some(live) = self.sessions.live(session) else { return false };
-        let has_more =
-            live.rows.is_none() && live.published.as_ref().is_some_and(|it| it.has_more_than(derived));
-        let is_due = has_more && !live.retained.has_joined;
-        if is_due {
-            self.join_facts(session);
+        let Some(loaded) = self.sessions.loaded(session) else { return false };
+        let has_more = !self.sessions.has_rows(session)
+            && loaded.published.as_ref().is_some_and(|it| it.has_more_than(derived));
+        let is_due = has_more && loaded.retained.joined == JoinedFacts::No;
+        if is_due
+            && self.join_facts(session).is_none()
+            && let Some(loaded) = self.sessions.loaded_mut(session)
+        {
+            // Its stored rows are kept.
+            (loaded.retained.joined, loaded.retained.lacks_facts) = (JoinedFacts::Unneeded, true);
         }
         is_due
     }
@@ -228,15 +246,15 @@ impl EventLoop {
     /// Returns the rows to serve: the derived ones, or those that are known, if these have more because something cannot be
     /// read. Adds the problems of reading.
     pub(super) fn retain_rows(&self, session: &SessionId, derived: Tree) -> Tree {
-        let Some(live) = self.sessions.live(session) else { return derived };
+        let Some(loaded) = self.sessions.loaded(session) else { return derived };
         let mut problems = self.unread_problems(session);
-        if live.retained.is_cut || self.driver.is_cut(session) {
+        if loaded.retained.joined == JoinedFacts::OfCut || self.driver.is_cut(session) {
             problems.push(cut_problem(session));
         }
-        let is_suspect = live.retained.lacks_facts || self.has_unread(session);
+        let is_suspect = loaded.retained.lacks_facts || self.has_unread(session);
         let has_more = |known: &Tree| RowCounts::of(known).exceed(RowCounts::of(&derived));
         let stored = || self.store.read("a session's rows", self.store.tree(session)).flatten();
-        let known = match live.tree() {
+        let known = match self.sessions.tree(session) {
             _ if !is_suspect => None,
             Some(known) => Some(known).filter(|known| has_more(known)).cloned(),
             None => stored().filter(has_more).map(Arc::new),
@@ -252,13 +270,14 @@ impl EventLoop {
     /// Whether the rows of a session are not derived from all that its stored rows were derived from, so that its stored
     /// keys and facts must stay.
     pub(super) fn lacks_input(&self, session: &SessionId) -> bool {
-        self.has_unread(session) || self.sessions.live(session).is_some_and(|live| live.retained.lacks_facts)
+        self.has_unread(session) || self.sessions.loaded(session).is_some_and(|it| it.retained.lacks_facts)
     }
 
     /// Whether rows of a session depend on facts that are in no file.
     pub(super) fn needs_facts(&self, session: &SessionId) -> bool {
+        let is_needed = |facts| matches!(facts, JoinedFacts::OfDeleted | JoinedFacts::OfCut);
         self.driver.is_cut(session)
-            || self.sessions.live(session).is_some_and(|live| live.retained.needs_facts)
+            || self.sessions.loaded(session).is_some_and(|it| is_needed(it.retained.joined))
     }
 
     /// Returns the facts of a session as they are stored; `None` if the stored ones may have more.
@@ -275,7 +294,7 @@ impl EventLoop {
     pub(super) fn save_facts(&mut self) {
         let sessions = self.sessions.with_rows().map(|(session, _)| session);
         let facts: Vec<StoredFacts> = sessions.filter_map(|session| self.facts_to_store(session)).collect();
-        if !facts.is_empty() && !self.has_failed_commit() {
+        if !facts.is_empty() && !self.store.has_failed_commit() {
             let _ = self.commit(Commit { facts, ..Commit::default() });
         }
     }

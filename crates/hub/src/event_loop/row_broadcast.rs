@@ -9,12 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{AgentId, Change, SessionId, Tree, Update};
-
-use super::{
-    EventLoop,
-    session_table::{LiveSession, Task},
-};
+use subscope_model::{AgentId, Change, Tree};
 
 /// Bytes of rows per second that one session may cost, approximately, over all subscribers.
 const BYTES_PER_SECOND: f64 = 5_000_000.0;
@@ -33,12 +28,18 @@ pub(super) struct BroadcastState {
 
 impl BroadcastState {
     /// State after a snapshot with this revision was published.
-    fn after_snapshot(rev: u64, now: Instant) -> Self {
+    pub(super) fn after_snapshot(rev: u64, now: Instant) -> Self {
         Self { sent_rev: rev, removed: Vec::new(), throttled_until: now }
     }
 
+    /// Adds removed agents. Returns the time at which they may be sent.
+    pub(super) fn add_removed(&mut self, removed: &[AgentId]) -> Instant {
+        self.removed.extend_from_slice(removed);
+        self.throttled_until
+    }
+
     /// Takes the unsent changes; `None` if there are none.
-    fn take_change(&mut self, tree: &Tree, readers: usize, now: Instant) -> Option<Change> {
+    pub(super) fn take_change(&mut self, tree: &Tree, readers: usize, now: Instant) -> Option<Change> {
         let sent_rev = self.sent_rev;
         let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > sent_rev);
         if !self.removed.is_empty() {
@@ -54,48 +55,5 @@ impl BroadcastState {
         self.sent_rev = revs.flatten().fold(self.sent_rev, u64::max);
         let has_news = is_news(tree.session.rev) || !change.agents.is_empty() || !change.removed.is_empty();
         has_news.then_some(change)
-    }
-}
-
-impl EventLoop {
-    /// Publishes a new session as a snapshot.
-    pub(super) fn broadcast_snapshot(&mut self, session: &SessionId, rev: u64, now: Instant) {
-        self.sessions.schedule(session, Task::Broadcast, None);
-        self.sessions.record_change(session, self.figures.seq);
-        let Some(live) = self.sessions.live_mut(session) else { return };
-        live.broadcast = Some(BroadcastState::after_snapshot(rev, now));
-        if let Some(tree) = live.tree().map(|tree| Tree::clone(tree)) {
-            self.publish(&Update::snapshot(tree));
-        }
-    }
-
-    /// Schedules the broadcast of a changed session and its removed agents.
-    pub(super) fn schedule_broadcast(&mut self, session: &SessionId, removed: Vec<AgentId>) {
-        let live = self.sessions.live_mut(session);
-        let Some(state) = live.and_then(|live| live.broadcast.as_mut()) else { return };
-        state.removed.extend(removed);
-        let due = state.throttled_until;
-        self.sessions.schedule(session, Task::Broadcast, Some(due));
-    }
-
-    /// Publishes the changed rows that are due; with `is_all`, all of them.
-    pub(super) fn broadcast_rows(&mut self, is_all: bool) {
-        let now = self.time.tick();
-        let due = self.sessions.scheduled(Task::Broadcast).take_while(|(at, _)| is_all || *at <= now);
-        let mut due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
-        due.sort_unstable();
-        let readers = self.subscribers.len();
-        for session in due {
-            self.sessions.schedule(&session, Task::Broadcast, None);
-            let Some(LiveSession { broadcast: Some(state), rows: Some((tree, _)), .. }) =
-                self.sessions.live_mut(&session)
-            else {
-                continue;
-            };
-            let Some(change) = state.take_change(tree, readers, now) else { continue };
-            let seq = self.figures.seq;
-            self.sessions.record_change(&session, seq);
-            self.publish(&Update::change(Change { seq, ..change }));
-        }
     }
 }

@@ -6,15 +6,20 @@
 //! source files.
 
 use std::{
-    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use subscope_model::{AgentId, Millis, SessionId, Tree};
+use subscope_model::{Change, Millis, SessionId, Tree, Update};
 use subscope_store::Commit;
 
-use super::{EventLoop, duty_cycle::DutyCycle, publish_dedup::PublishedEvents, session_table::Task};
+use super::{
+    EventLoop,
+    duty_cycle::DutyCycle,
+    publish_dedup::PublishedEvents,
+    session_slot::{Shown, Task},
+    session_table::SessionTable,
+};
 use crate::{command::IngestError, read_view::RowOverlay};
 
 /// Delay before changed rows are saved.
@@ -41,6 +46,11 @@ impl Default for SavePace {
 }
 
 impl SavePace {
+    /// Time until rows are due to be saved; `None` if all are saved.
+    pub(super) fn due_in(&self, sessions: &SessionTable, now: Instant) -> Option<Duration> {
+        Some(sessions.due_in(Task::Save, now)?.max(self.pause.pause_left(now)))
+    }
+
     fn record(&mut self, rows: usize, began: Instant, ended: Instant) {
         let took = ended.duration_since(began).as_secs_f64();
         let fit = rows as f64 * SAVE_TIME.as_secs_f64() / took.max(1e-6);
@@ -62,49 +72,47 @@ impl EventLoop {
         if trees.is_empty() {
             return;
         }
-        let (now, rev) = (self.time.tick(), self.next_rev());
-        for mut tree in trees {
+        let (now, rev) = (self.time.tick(), self.store.next_rev());
+        for tree in trees {
             let session = tree.session.id.clone();
-            let live = self.sessions.load(&session);
-            let Some((known, derived_at)) = &mut live.rows else {
-                tree.stamp(rev);
-                live.rows = Some((Arc::new(tree), now));
-                self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
-                self.sessions.end_eviction(&session);
-                self.broadcast_snapshot(&session, rev, now);
-                continue;
-            };
-            *derived_at = now;
-            tree.stamp_news(known, rev);
-            if **known == tree {
-                continue;
+            if self.sessions.show(tree, rev, now, SAVE_INTERVAL) == Shown::First {
+                self.sessions.record_change(&session, self.figures.seq);
+                if let Some(tree) = self.sessions.tree(&session).map(|tree| Tree::clone(tree)) {
+                    self.publish(&Update::snapshot(tree));
+                }
             }
-            let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
-            let missing = known.agents.iter().map(|row| &row.id).filter(|id| !ids.contains(id));
-            let removed: Vec<AgentId> = missing.cloned().collect();
-            *known = Arc::new(tree);
-            if !live.has(Task::Save) {
-                self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
-            }
-            self.schedule_broadcast(&session, removed);
         }
         self.broadcast_rows(false);
     }
 
-    /// Time until rows are due to be saved; `None` if all are saved.
-    pub(super) fn save_due_in(&self, now: Instant) -> Option<Duration> {
-        let (due, _) = self.sessions.scheduled(Task::Save).next()?;
-        Some(due.saturating_duration_since(now).max(self.pace.save.pause.pause_left(now)))
+    /// Publishes the changed rows that are due; with `is_all`, all of them.
+    pub(super) fn broadcast_rows(&mut self, is_all: bool) {
+        let now = self.time.tick();
+        let due = match is_all {
+            true => self.sessions.with_task(Task::Broadcast),
+            false => self.sessions.due(Task::Broadcast, now),
+        };
+        let readers = self.subscribers.len();
+        for session in due {
+            self.sessions.schedule(&session, Task::Broadcast, None);
+            let Some(rows) = self.sessions.rows_mut(&session) else { continue };
+            let Some(change) = rows.broadcast.take_change(&rows.tree, readers, now) else { continue };
+            let seq = self.figures.seq;
+            self.sessions.record_change(&session, seq);
+            self.publish(&Update::change(Change { seq, ..change }));
+        }
     }
 
     /// Saves the rows that are due, a few milliseconds' worth, the oldest first. Skips sessions with changes: saved
     /// rows must include all input saved for their session.
     pub(super) fn save_due_rows(&mut self) {
         let began = self.time.tick();
-        if self.has_failed_commit() || self.save_due_in(began).is_none_or(|wait| !wait.is_zero()) {
+        if self.store.has_failed_commit()
+            || self.pace.save.due_in(&self.sessions, began).is_none_or(|wait| !wait.is_zero())
+        {
             return;
         }
-        let may_save = |session: &SessionId| !self.is_dirty(session);
+        let may_save = |session: &SessionId| !self.sessions.is_dirty(session);
         let due = self.sessions.scheduled(Task::Save).take_while(|(at, _)| *at <= began);
         let (mut sessions, mut rows) = (Vec::new(), 0);
         for (_, session) in due.filter(|(_, session)| may_save(session)) {
@@ -123,20 +131,17 @@ impl EventLoop {
     pub(super) fn save_rows(&mut self) -> Result<(), IngestError> {
         self.retry_failed_commit()?;
         self.derive_dirty(self.startup.has_ended);
-        self.save_trees(&self.unsaved())
+        self.save_unsaved()
     }
 
-    /// Sessions with unsaved rows.
-    pub(super) fn unsaved(&self) -> Vec<SessionId> {
-        let mut unsaved: Vec<SessionId> =
-            self.sessions.scheduled(Task::Save).map(|(_, session)| session.clone()).collect();
-        unsaved.sort_unstable();
-        unsaved
+    /// Saves all unsaved rows.
+    pub(super) fn save_unsaved(&mut self) -> Result<(), IngestError> {
+        self.save_trees(&self.sessions.with_task(Task::Save))
     }
 
     pub(super) fn save_trees(&mut self, sessions: &[SessionId]) -> Result<(), IngestError> {
         let trees: Vec<Tree> = sessions.iter().filter_map(|session| self.tree(session)).collect();
-        if trees.is_empty() || self.has_failed_commit() {
+        if trees.is_empty() || self.store.has_failed_commit() {
             return Ok(());
         }
         let deadline =
@@ -152,20 +157,14 @@ impl EventLoop {
         let mut sources = Vec::new();
         for tree in &trees {
             sources.extend(self.driver.take_read_files(&tree.session.id));
-            if let Some(live) = self.sessions.live_mut(&tree.session.id) {
-                sources.append(&mut live.unsaved_files);
-                live.published.iter_mut().for_each(PublishedEvents::end_first_content);
+            if let Some(loaded) = self.sessions.loaded_mut(&tree.session.id) {
+                sources.append(&mut loaded.unsaved_files);
+                loaded.published.iter_mut().for_each(PublishedEvents::end_first_content);
             }
         }
         let rows = Commit { trees, deadlines, session_keys, sources, facts, ..Commit::default() };
         let outcome = self.commit(Commit { is_provisional: true, ..rows });
         self.publish_failure(outcome)
-    }
-
-    /// Approximate number of rows of sessions without running agents.
-    pub(super) fn idle_size(&self) -> usize {
-        let trees = self.sessions.with_rows().map(|(_, tree)| tree);
-        trees.filter(|tree| super::session_table::is_idle(tree)).map(|tree| row_count(tree)).sum()
     }
 
     /// Returns what the store lacks: the unsaved rows. They are shared, not copied.
@@ -183,6 +182,6 @@ impl EventLoop {
 }
 
 /// Approximate number of rows of a session.
-fn row_count(tree: &Tree) -> usize {
+pub(super) fn row_count(tree: &Tree) -> usize {
     SESSION_ROWS + tree.agents.len() + tree.summary.tool_calls as usize
 }

@@ -1,192 +1,137 @@
-//! The table of sessions: everything that the hub knows of a session except its facts and its stored rows, and when
-//! work on it is due.
+//! The table of sessions: the slot of each, and when work on it is due.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use subscope_model::{Agent, AgentId, Millis, SessionId, Tree};
-use subscope_store::SourceFile;
+use subscope_model::{AgentId, Millis, SessionId, Tree};
 
-use super::{
-    budget::SessionCost, duplicates::LiveKeys, inbox_replay::SessionInput, publish_dedup::PublishedEvents,
-    retained::RetainedState, row_broadcast::BroadcastState,
+use super::session_slot::{
+    InboxInput, InputState, LiveRows, LoadedBy, LoadedSession, SessionSlot, Shown, StopOrders, Task,
 };
-
-/// Work on a session that is due at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Task {
-    /// Derive it: it has changes.
-    Derive,
-    /// Send its changed rows to subscribers.
-    Broadcast,
-    /// Save its rows.
-    Save,
-    /// Read again what could not be read of it.
-    Retry,
-}
 
 /// All sessions of which the hub knows more than the store.
 #[derive(Default)]
 pub(super) struct SessionTable {
     slots: BTreeMap<SessionId, SessionSlot>,
     /// Sessions with each [`Task`], by time.
-    tasks: [BTreeSet<(Instant, SessionId)>; 4],
+    tasks: [BTreeSet<(Instant, SessionId)>; Task::ALL.len()],
     /// Deadlines by time.
     deadlines: BTreeSet<(Millis, SessionId)>,
-    /// Number of recently evicted sessions.
+    counts: SlotCounts,
+}
+
+/// Numbers of slots.
+#[derive(Clone, Copy, Default)]
+struct SlotCounts {
+    /// Recently evicted.
     recent: usize,
-    /// Number of sessions with unprocessed input.
-    unprocessed: usize,
-    /// Number of sessions with agents that are to stop.
+    /// With agents that are to stop.
     stopping: usize,
 }
 
-/// A session in memory, and what outlasts its eviction.
-#[derive(Default)]
-struct SessionSlot {
-    /// `None` while it is evicted: then it is served from the store.
-    live: Option<Box<LiveSession>>,
-    /// Sequence number of the change log before the commit that last changed its rows.
-    rows_changed_at: Option<u64>,
-    /// Time of the last derivation before it was evicted, if that is not long ago.
-    recent_since: Option<Instant>,
-    /// Whether the inbox has acknowledged input of it that no rows contain.
-    is_unprocessed: bool,
-    /// Time at which it began, if its stored keys are among those that are compared for duplicates.
-    stored_keys_since: Option<Millis>,
-    /// Time at which its rows may change without new input: then it is loaded, if it is not in memory.
-    deadline: Option<Millis>,
-}
-
-/// A session in memory.
-#[derive(Default)]
-pub(super) struct LiveSession {
-    /// When each [`Task`] is due; `None` if there is nothing to do.
-    due: [Option<Instant>; 4],
-    /// It is not derived before this time, so that big sessions do not delay small ones.
-    pub(super) derive_after: Option<Instant>,
-    /// Its rows as last derived, and when. Shared with the questions that are being answered from them.
-    pub(super) rows: Option<(Arc<Tree>, Instant)>,
-    pub(super) broadcast: Option<BroadcastState>,
-    /// Agents with a pending order to stop.
-    stop_orders: Vec<AgentId>,
-    /// Whether its input was replayed and not yet searched for stop orders.
-    has_unknown_orders: bool,
-    /// Whether its files are being read for the first time; until then its stored rows are served.
-    pub(super) is_loading: bool,
-    /// Whether its input was read again since the last derivation.
-    pub(super) is_reloading: bool,
-    /// Whether it was running when the hub started and only its inbox input was replayed: it is derived when silence
-    /// counts.
-    pub(super) is_replayed_running: bool,
-    /// Whether only the start-up scan loaded it, so that it may be evicted as soon as it is idle.
-    pub(super) evicts_after_startup: bool,
-    /// Whether only a deadline loaded it, so that it may be evicted as soon as its rows are saved.
-    pub(super) is_due_only: bool,
-    /// Whether everything that its stored rows were derived from is in the router.
-    pub(super) is_complete: bool,
-    /// Files that were read although the driver does not tail them.
-    pub(super) backfilled: Vec<SourceFile>,
-    /// Those of them that are not saved as its sources.
-    pub(super) unsaved_files: Vec<SourceFile>,
-    /// What could not be read of it, or is in no file any more.
-    pub(super) retained: RetainedState,
-    /// What an earlier hub process published of it; `None` until it is needed.
-    pub(super) published: Option<PublishedEvents>,
-    /// Its input from programs, once all of it is in the router.
-    pub(super) inbox: Option<SessionInput>,
-    pub(super) keys: Option<LiveKeys>,
-    pub(super) cost: SessionCost,
-}
-
-impl LiveSession {
-    /// Rows as last derived.
-    pub(super) fn tree(&self) -> Option<&Arc<Tree>> {
-        self.rows.as_ref().map(|(tree, _)| tree)
+impl SlotCounts {
+    /// The counts of one slot.
+    fn of(slot: &SessionSlot) -> Self {
+        let is_stopping = slot.loaded().is_some_and(|session| !session.stop_orders.agents().is_empty());
+        Self { recent: usize::from(slot.evicted_since().is_some()), stopping: usize::from(is_stopping) }
     }
 
-    /// Whether a task is to be done, now or later.
-    pub(super) fn has(&self, task: Task) -> bool {
-        self.due(task).is_some()
-    }
-
-    /// Time at which a task is due.
-    pub(super) fn due(&self, task: Task) -> Option<Instant> {
-        self.due[task as usize]
-    }
-
-    /// Whether it has rows, all saved, without running agents. Returns the time of the last derivation.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
-        let (tree, derived_at) = self.rows.as_ref()?;
-        (is_idle(tree) && !self.has(Task::Save)).then_some(*derived_at)
-    }
-
-    /// Time of the last derivation.
-    pub(super) fn derived_at(&self) -> Option<Instant> {
-        self.rows.as_ref().map(|(_, derived_at)| *derived_at)
-    }
-
-    /// Whether work on it is pending, so that it cannot be evicted.
-    pub(super) fn is_busy(&self) -> bool {
-        self.has(Task::Derive)
-            || self.has(Task::Broadcast)
-            || self.is_loading
-            || self.is_reloading
-            || !self.stop_orders.is_empty()
+    /// Replaces the counts that one slot had.
+    fn replace(&mut self, before: Self, after: Self) {
+        self.recent = self.recent + after.recent - before.recent;
+        self.stopping = self.stopping + after.stopping - before.stopping;
     }
 }
 
 impl SessionTable {
     /// A session in memory.
-    pub(super) fn live(&self, session: &SessionId) -> Option<&LiveSession> {
-        self.slots.get(session)?.live.as_deref()
+    pub(super) fn loaded(&self, session: &SessionId) -> Option<&LoadedSession> {
+        self.slots.get(session)?.loaded()
     }
 
     /// A session in memory, for changes.
-    pub(super) fn live_mut(&mut self, session: &SessionId) -> Option<&mut LiveSession> {
-        self.slots.get_mut(session)?.live.as_deref_mut()
+    pub(super) fn loaded_mut(&mut self, session: &SessionId) -> Option<&mut LoadedSession> {
+        self.slots.get_mut(session)?.loaded_mut()
     }
 
-    /// A session in memory; added if it is missing.
-    pub(super) fn load(&mut self, session: &SessionId) -> &mut LiveSession {
-        self.slot(session).live.get_or_insert_default()
+    /// Changes the slot of a session, and what the table counts of it.
+    fn change<T>(&mut self, session: &SessionId, change: impl FnOnce(&mut SessionSlot) -> T) -> T {
+        let slot = self.slots.entry(session.clone()).or_default();
+        let before = SlotCounts::of(slot);
+        let result = change(slot);
+        self.counts.replace(before, SlotCounts::of(slot));
+        result
     }
 
-    fn slot(&mut self, session: &SessionId) -> &mut SessionSlot {
-        self.slots.entry(session.clone()).or_default()
+    /// Brings a session into memory; `by` counts only if it was not there.
+    pub(super) fn load(&mut self, session: &SessionId, by: LoadedBy) {
+        self.change(session, |slot| slot.load(by));
     }
 
     /// All sessions in memory, in order of their ids.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&SessionId, &LiveSession)> {
-        self.slots.iter().filter_map(|(id, slot)| Some((id, slot.live.as_deref()?)))
+    pub(super) fn all(&self) -> impl Iterator<Item = (&SessionId, &LoadedSession)> {
+        self.slots.iter().filter_map(|(id, slot)| Some((id, slot.loaded()?)))
     }
 
-    /// The same, for changes.
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut LiveSession)> {
-        self.slots.iter_mut().filter_map(|(id, slot)| Some((id, slot.live.as_deref_mut()?)))
+    /// All sessions in memory, for changes.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut LoadedSession)> {
+        self.slots.iter_mut().filter_map(|(id, slot)| Some((id, slot.loaded_mut()?)))
+    }
+
+    /// Rows of a session in memory, and what subscribers have of them.
+    pub(super) fn rows(&self, session: &SessionId) -> Option<&LiveRows> {
+        self.slots.get(session)?.rows()
+    }
+
+    /// Rows of a session in memory, for changes.
+    pub(super) fn rows_mut(&mut self, session: &SessionId) -> Option<&mut LiveRows> {
+        self.slots.get_mut(session)?.rows_mut()
     }
 
     /// Sessions with rows in memory.
     pub(super) fn with_rows(&self) -> impl Iterator<Item = (&SessionId, &Arc<Tree>)> {
-        self.all().filter_map(|(id, live)| Some((id, live.tree()?)))
+        self.slots.iter().filter_map(|(id, slot)| Some((id, &slot.rows()?.tree)))
+    }
+
+    /// Time since which a session in memory is idle.
+    pub(super) fn idle_since(&self, session: &SessionId) -> Option<Instant> {
+        self.slots.get(session)?.idle_since()
     }
 
     /// Rows of a session in memory.
     pub(super) fn tree(&self, session: &SessionId) -> Option<&Arc<Tree>> {
-        self.live(session)?.tree()
+        Some(&self.rows(session)?.tree)
     }
 
     pub(super) fn has_rows(&self, session: &SessionId) -> bool {
-        self.tree(session).is_some()
+        self.rows(session).is_some()
+    }
+
+    /// Takes derived rows of a session in memory, and schedules that they are saved and broadcast; first ones are
+    /// published by the caller.
+    pub(super) fn show(&mut self, tree: Tree, rev: u64, now: Instant, save_after: Duration) -> Shown {
+        let session = tree.session.id.clone();
+        let shown = self.change(&session, |slot| slot.show(tree, rev, now));
+        let is_saved = self.loaded(&session).is_some_and(|loaded| !loaded.has(Task::Save));
+        if shown != Shown::Unchanged && is_saved {
+            self.schedule(&session, Task::Save, Some(now + save_after));
+        }
+        if let Shown::Changed(gone) = &shown
+            && let Some(rows) = self.rows_mut(&session)
+        {
+            let due = rows.broadcast.add_removed(gone);
+            self.schedule(&session, Task::Broadcast, Some(due));
+        }
+        shown
     }
 
     /// Sets the time at which a task of a session in memory is due; `None` if there is nothing to do.
     pub(super) fn schedule(&mut self, session: &SessionId, task: Task, at: Option<Instant>) {
-        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_mut()) else { return };
-        let before = std::mem::replace(&mut live.due[task as usize], at);
+        let Some(loaded) = self.slots.get_mut(session).and_then(SessionSlot::loaded_mut) else { return };
+        let before = loaded.schedule(task, at);
         let tasks = &mut self.tasks[task as usize];
         if let Some(before) = before.filter(|_| before != at) {
             tasks.remove(&(before, session.clone()));
@@ -204,6 +149,70 @@ impl SessionTable {
         self.tasks[task as usize].is_empty()
     }
 
+    /// Time until a task of some session is due; `None` if there is none.
+    pub(super) fn due_in(&self, task: Task, now: Instant) -> Option<Duration> {
+        let (due, _) = self.scheduled(task).next()?;
+        Some(due.saturating_duration_since(now))
+    }
+
+    /// Sessions with a task that is due, in order of their ids.
+    pub(super) fn due(&self, task: Task, now: Instant) -> Vec<SessionId> {
+        let due = self.scheduled(task).take_while(|(at, _)| *at <= now);
+        let mut due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
+        due.sort_unstable();
+        due
+    }
+
+    /// Sessions with a task, in order of their ids.
+    pub(super) fn with_task(&self, task: Task) -> Vec<SessionId> {
+        let mut all: Vec<SessionId> = self.scheduled(task).map(|(_, session)| session.clone()).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Whether a session has changes that are not derived.
+    pub(super) fn is_dirty(&self, session: &SessionId) -> bool {
+        self.loaded(session).is_some_and(|loaded| loaded.has(Task::Derive))
+    }
+
+    /// Schedules that these sessions are derived: they have changes, or a moment has come at which they change.
+    pub(super) fn mark_dirty(&mut self, sessions: impl IntoIterator<Item = SessionId>, now: Instant) {
+        for session in sessions {
+            self.load(&session, LoadedBy::Input);
+            let waiting = self.loaded(&session).filter(|loaded| !loaded.has(Task::Derive));
+            if let Some(due) = waiting.map(|loaded| loaded.derive_after.unwrap_or(now)) {
+                self.schedule(&session, Task::Derive, Some(due));
+            }
+        }
+    }
+
+    /// Schedules that all sessions with rows in memory are derived.
+    pub(super) fn mark_all_dirty(&mut self, now: Instant) {
+        let all: Vec<SessionId> = self.with_rows().map(|(session, _)| session.clone()).collect();
+        self.mark_dirty(all, now);
+    }
+
+    /// Ends a wait of all sessions, and schedules that those are derived that were in it.
+    pub(super) fn end_wait(&mut self, wait: InputState, now: Instant) {
+        let ended = self.all_mut().filter_map(|(id, loaded)| loaded.input.end_wait(wait).then(|| id.clone()));
+        let ended: Vec<SessionId> = ended.collect();
+        self.mark_dirty(ended, now);
+    }
+
+    /// Records that some input of a session was read again.
+    pub(super) fn record_reread(&mut self, session: &SessionId) {
+        self.load(session, LoadedBy::Input);
+        self.loaded_mut(session).into_iter().for_each(|loaded| loaded.input.record_reread());
+    }
+
+    /// Records that nothing but the start-up scan keeps the sessions that have rows in memory. Returns the idle ones.
+    pub(super) fn end_scan(&mut self) -> Vec<SessionId> {
+        for slot in self.slots.values_mut().filter(|slot| slot.rows().is_some()) {
+            slot.loaded_mut().into_iter().for_each(|loaded| loaded.loaded_by = LoadedBy::StartupScan);
+        }
+        self.sessions(|slot| slot.idle_since().is_some()).cloned().collect()
+    }
+
     /// Sets the time at which a session's rows may change without new input. It stays when the session is evicted.
     pub(super) fn set_deadline(&mut self, session: &SessionId, deadline: Option<Millis>) {
         let slot = self.slots.get_mut(session);
@@ -211,7 +220,7 @@ impl SessionTable {
             self.deadlines.remove(&(before, session.clone()));
         }
         if let Some(deadline) = deadline {
-            self.slot(session).deadline = Some(deadline);
+            self.slots.entry(session.clone()).or_default().deadline = Some(deadline);
             self.deadlines.insert((deadline, session.clone()));
         }
     }
@@ -227,7 +236,7 @@ impl SessionTable {
 
     /// Records the sequence number of the change log before a change of a session's rows.
     pub(super) fn record_change(&mut self, session: &SessionId, seq: u64) {
-        self.slot(session).rows_changed_at = Some(seq);
+        self.slots.entry(session.clone()).or_default().rows_changed_at = Some(seq);
     }
 
     /// Sessions whose rows changed since a sequence number.
@@ -235,112 +244,79 @@ impl SessionTable {
         self.sessions(move |slot| slot.rows_changed_at.is_some_and(|changed| changed >= seq))
     }
 
-    /// Drops a session from memory. `derived_at` is set if new subscribers still get it in their snapshots.
-    pub(super) fn evict(&mut self, session: &SessionId, derived_at: Option<Instant>) {
-        for task in [Task::Derive, Task::Broadcast, Task::Save, Task::Retry] {
+    /// Takes a session out of memory. `has_room` if new subscribers can still get its rows.
+    pub(super) fn evict(&mut self, session: &SessionId, has_room: bool) {
+        for task in Task::ALL {
             self.schedule(session, task, None);
         }
-        self.set_stop_orders(session, Vec::new());
-        self.end_eviction(session);
-        self.recent += usize::from(derived_at.is_some());
-        let slot = self.slot(session);
-        (slot.live, slot.recent_since) = (None, derived_at);
-    }
-
-    /// Records that an evicted session has rows in memory again.
-    pub(super) fn end_eviction(&mut self, session: &SessionId) {
-        let since = self.slots.get_mut(session).and_then(|slot| slot.recent_since.take());
-        self.recent -= usize::from(since.is_some());
+        self.change(session, |slot| slot.evict(has_room));
     }
 
     /// Number of recently evicted sessions.
     pub(super) fn recent_count(&self) -> usize {
-        self.recent
+        self.counts.recent
     }
 
-    /// Recently evicted sessions.
+    /// Recently evicted sessions without rows in memory.
     pub(super) fn recently_evicted(&self) -> impl Iterator<Item = &SessionId> {
-        self.sessions(|slot| slot.recent_since.is_some())
+        self.sessions(|slot| slot.evicted_since().is_some())
     }
 
     pub(super) fn is_recently_evicted(&self, session: &SessionId) -> bool {
-        self.slots.get(session).is_some_and(|slot| slot.recent_since.is_some())
+        self.slots.get(session).is_some_and(|slot| slot.evicted_since().is_some())
     }
 
     /// Forgets evictions that `is_recent` denies.
     pub(super) fn expire_evictions(&mut self, is_recent: impl Fn(Instant) -> bool) {
-        if self.recent == 0 {
+        if self.counts.recent == 0 {
             return;
         }
-        for slot in self.slots.values_mut() {
-            slot.recent_since = slot.recent_since.filter(|since| is_recent(*since));
-        }
+        self.slots.values_mut().for_each(|slot| slot.expire(&is_recent));
         self.slots.retain(|_, slot| !slot.is_empty());
-        self.recent = self.recently_evicted().count();
+        self.counts.recent = self.recently_evicted().count();
     }
 
-    /// Records that the inbox has acknowledged input of these sessions that no rows contain.
-    pub(super) fn add_unprocessed(&mut self, sessions: impl IntoIterator<Item = SessionId>) {
-        for session in sessions {
-            let before = std::mem::replace(&mut self.slot(&session).is_unprocessed, true);
-            self.unprocessed += usize::from(!before);
-        }
+    /// Changes where a session's input from programs is.
+    pub(super) fn change_inbox(&mut self, session: &SessionId, change: impl FnOnce(&mut InboxInput)) {
+        self.change(session, |slot| change(&mut slot.inbox));
     }
 
-    /// Records that a session's input from the inbox is replayed.
-    pub(super) fn end_unprocessed(&mut self, session: &SessionId) {
-        let slot = self.slots.get_mut(session);
-        let before = slot.is_some_and(|slot| std::mem::take(&mut slot.is_unprocessed));
-        self.unprocessed -= usize::from(before);
+    /// Where a session's input from programs is.
+    pub(super) fn inbox(&self, session: &SessionId) -> InboxInput {
+        self.slots.get(session).map(|slot| slot.inbox).unwrap_or_default()
     }
 
-    /// Whether the inbox has acknowledged input of a session that no rows contain.
-    pub(super) fn is_unprocessed(&self, session: &SessionId) -> bool {
-        self.slots.get(session).is_some_and(|slot| slot.is_unprocessed)
-    }
-
-    /// Sessions of which the inbox has acknowledged input that no rows contain.
+    /// Sessions of which the inbox has acknowledged input that no rows contain, except dirty ones: their derivation
+    /// replays it.
     pub(super) fn unprocessed(&self) -> impl Iterator<Item = &SessionId> {
-        self.sessions(|slot| slot.is_unprocessed)
-    }
-
-    /// Number of [`SessionTable::unprocessed`].
-    pub(super) fn unprocessed_count(&self) -> usize {
-        self.unprocessed
+        let is_dirty = |slot: &SessionSlot| slot.loaded().is_some_and(|loaded| loaded.has(Task::Derive));
+        self.sessions(move |slot| slot.inbox == InboxInput::Unprocessed && !is_dirty(slot))
     }
 
     /// Sets the agents of a session in memory that are to stop.
     pub(super) fn set_stop_orders(&mut self, session: &SessionId, agents: Vec<AgentId>) {
-        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_mut()) else { return };
-        live.has_unknown_orders = false;
-        self.stopping += usize::from(!agents.is_empty());
-        let before = std::mem::replace(&mut live.stop_orders, agents);
-        self.stopping -= usize::from(!before.is_empty());
-    }
-
-    /// Records that a session's input was replayed: it may contain orders.
-    pub(super) fn expect_stop_orders(&mut self, session: &SessionId) {
-        self.load(session).has_unknown_orders = true;
-    }
-
-    /// Whether a session's input was replayed and not yet searched for stop orders.
-    pub(super) fn has_unknown_orders(&self, session: &SessionId) -> bool {
-        self.live(session).is_some_and(|live| live.has_unknown_orders)
+        let orders = StopOrders::Known(agents);
+        self.change(session, |slot| slot.loaded_mut().map(|loaded| loaded.stop_orders = orders));
     }
 
     /// Agents of a session in memory that are to stop.
     pub(super) fn stop_orders(&self, session: &SessionId) -> &[AgentId] {
-        self.live(session).map_or(&[], |live| live.stop_orders.as_slice())
+        self.loaded(session).map_or(&[], |loaded| loaded.stop_orders.agents())
+    }
+
+    /// Agents of these sessions that are to stop.
+    pub(super) fn agents_to_stop(&self, sessions: &[SessionId]) -> Vec<AgentId> {
+        sessions.iter().flat_map(|session| self.stop_orders(session)).cloned().collect()
     }
 
     /// Whether some agent is to stop.
     pub(super) fn has_stop_orders(&self) -> bool {
-        self.stopping > 0
+        self.counts.stopping > 0
     }
 
-    /// Sets the time at which a session began whose stored keys are compared for duplicates; `None` if they are not.
-    pub(super) fn set_stored_keys(&mut self, session: &SessionId, began_ms: Option<Millis>) {
-        self.slot(session).stored_keys_since = began_ms;
+    /// Sets the time at which a session began whose stored keys are compared for duplicates.
+    pub(super) fn set_stored_keys(&mut self, session: &SessionId, began_ms: Millis) {
+        self.slots.entry(session.clone()).or_default().stored_keys_since = Some(began_ms);
     }
 
     /// Time at which a session began whose stored keys are compared for duplicates.
@@ -360,43 +336,29 @@ impl SessionTable {
     }
 }
 
-impl SessionSlot {
-    fn is_empty(&self) -> bool {
-        let Self { live, rows_changed_at, recent_since, is_unprocessed, stored_keys_since, deadline } = self;
-        live.is_none()
-            && rows_changed_at.is_none()
-            && recent_since.is_none()
-            && !is_unprocessed
-            && stored_keys_since.is_none()
-            && deadline.is_none()
-    }
-}
-
-/// Whether a session has no running agent.
-pub(super) fn is_idle(tree: &Tree) -> bool {
-    !tree.agents.iter().any(Agent::is_at_work)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use subscope_model::AgentStatus;
 
-    use super::*;
+    use super::{super::session_slot::tests::tree, *};
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn task_of_a_session_is_due_once_at_its_latest_time() {
         let (mut table, now) = (SessionTable::default(), crate::clock::tick());
         let (one, two) = (SessionId::from("1"), SessionId::from("2"));
         for (session, ms) in [(&one, 5), (&two, 3), (&one, 1), (&two, 3)] {
-            table.load(session);
+            table.load(session, LoadedBy::Input);
             table.schedule(session, Task::Save, Some(now + Duration::from_millis(ms)));
         }
         let due: Vec<&SessionId> = table.scheduled(Task::Save).map(|(_, session)| session).collect();
         assert_eq!(due, [&one, &two]);
+        assert_eq!(table.due(Task::Save, now + Duration::from_millis(2)), std::slice::from_ref(&one));
         assert!(table.has_none(Task::Derive));
         table.schedule(&one, Task::Save, None);
-        assert_eq!(table.scheduled(Task::Save).count(), 1);
-        table.evict(&two, None);
+        assert_eq!(table.with_task(Task::Save), std::slice::from_ref(&two));
+        table.evict(&two, true);
         assert!(table.has_none(Task::Save));
     }
 
@@ -405,20 +367,38 @@ mod tests {
         let (mut table, now) = (SessionTable::default(), crate::clock::tick());
         for name in ["1", "2"] {
             let session = SessionId::from(name);
-            table.load(&session);
+            table.load(&session, LoadedBy::Input);
+            table.show(tree(name, &["root"], AgentStatus::Completed), 1, now, SECOND);
             table.set_deadline(&session, Some(7));
-            table.evict(&session, Some(now));
+            table.evict(&session, true);
             assert_eq!(table.deadline_of(&session), Some(7), "it is loaded when it is due");
             table.set_deadline(&session, None);
         }
         table.record_change(&"1".into(), 40);
         assert_eq!((table.recent_count(), table.deadlines().count()), (2, 0));
-        table.load(&"2".into());
+        table.load(&"2".into(), LoadedBy::Input);
         assert!(table.is_recently_evicted(&"2".into()), "until it has rows");
-        table.end_eviction(&"2".into());
+        table.show(tree("2", &["root"], AgentStatus::Completed), 2, now, SECOND);
+        assert_eq!(table.recent_count(), 1);
         table.expire_evictions(|_| false);
         assert_eq!((table.recent_count(), table.recently_evicted().count()), (0, 0));
         assert_eq!(table.changed_since(40).count(), 1);
         assert_eq!((table.all().count(), table.slots.len()), (1, 2));
+    }
+
+    #[test]
+    fn numbers_of_slots_follow_their_changes() {
+        let (mut table, session) = (SessionTable::default(), SessionId::from("1"));
+        for _ in 0..2 {
+            table.change_inbox(&session, |inbox| *inbox = InboxInput::Unprocessed);
+            assert_eq!(table.unprocessed().count(), 1);
+        }
+        table.load(&session, LoadedBy::Input);
+        table.set_stop_orders(&session, vec![AgentId::from("a")]);
+        assert!(table.has_stop_orders());
+        table.change_inbox(&session, InboxInput::begin_replay);
+        assert_eq!(table.unprocessed().count(), 0);
+        table.evict(&session, true);
+        assert!(!table.has_stop_orders() && table.stop_orders(&session).is_empty());
     }
 }

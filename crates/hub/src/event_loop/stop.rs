@@ -138,14 +138,6 @@ impl EventLoop {
         is_taken.then_some(answer.json)
     }
 
-    /// Returns the agents of these sessions with a pending order.
-    pub(super) fn agents_to_stop(&self, sessions: &[SessionId]) -> Vec<AgentId> {
-        if !self.sessions.has_stop_orders() {
-            return Vec::new();
-        }
-        sessions.iter().flat_map(|session| self.sessions.stop_orders(session)).cloned().collect()
-    }
-
     /// Orders a stalled subagent to stop; publishes a problem if that is not possible. The main thread is left to its
     /// user.
     pub(super) fn stop_stalled(&mut self, stall: &Event) {

@@ -17,7 +17,7 @@ use std::{
     },
 };
 
-use subscope_model::{Flag, SourceId, Tree};
+use subscope_model::{Flag, SessionId, SourceId, Tree};
 use subscope_session::SourceSpec;
 use subscope_store::{Access, ListQuery, SqliteStore};
 
@@ -304,6 +304,6 @@ fn files_of_a_loaded_session_are_compared_with_the_tailed_ones_at_once() {
     let session = SessionId::from("s");
     world.event_loop.backfill_files(&session, &files);
     assert_eq!(world.listings.load(Ordering::SeqCst), 1);
-    let read = &world.event_loop.sessions.live(&session).unwrap().backfilled;
+    let read = &world.event_loop.sessions.loaded(&session).unwrap().backfilled;
     assert_eq!(read.len(), files.len());
 }

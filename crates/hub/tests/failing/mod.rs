@@ -22,6 +22,8 @@ pub(crate) struct Failing<S> {
     pub(crate) fails_commits: Arc<AtomicBool>,
     /// Whether all reads fail, except [`Ledger::has_received`].
     pub(crate) fails_reads: Arc<AtomicBool>,
+    /// Whether reading fails what a session is loaded from: its files, its input and its facts.
+    pub(crate) fails_loads: Arc<AtomicBool>,
     /// While it is locked, connections for reading beside this one hang when they are opened.
     pub(crate) held_readers: Arc<Mutex<()>>,
     /// Number of attempted commits.
@@ -35,6 +37,7 @@ impl<S> Failing<S> {
             inner,
             fails_commits: Arc::default(),
             fails_reads: Arc::default(),
+            fails_loads: Arc::default(),
             held_readers: Arc::default(),
             commits: Arc::default(),
         }
@@ -44,6 +47,13 @@ impl<S> Failing<S> {
         match self.fails_reads.load(Ordering::SeqCst) {
             true => Err(StoreError::Storage("the disk is gone".into())),
             false => read(&self.inner),
+        }
+    }
+
+    fn load<T>(&self, read: impl FnOnce(&S) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match self.fails_loads.load(Ordering::SeqCst) {
+            true => Err(StoreError::Storage("the disk is gone".into())),
+            false => self.read(read),
         }
     }
 }
@@ -73,7 +83,7 @@ impl<S: Store> Ledger for Failing<S> {
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
     ) -> Result<Option<u64>, StoreError> {
-        self.read(|store| store.read_received(session, after, bytes, each))
+        self.load(|store| store.read_received(session, after, bytes, each))
     }
 
     fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
@@ -142,7 +152,7 @@ impl<S: Store> History for Failing<S> {
     }
 
     fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
-        self.read(|store| store.session_keys(session))
+        self.load(|store| store.session_keys(session))
     }
 
     fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
@@ -150,15 +160,15 @@ impl<S: Store> History for Failing<S> {
     }
 
     fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
-        self.read(|store| store.files_of(session))
+        self.load(|store| store.files_of(session))
     }
 
     fn facts_of(&self, session: &SessionId) -> Result<Option<StoredFacts>, StoreError> {
-        self.read(|store| store.facts_of(session))
+        self.load(|store| store.facts_of(session))
     }
 
     fn needs_facts(&self, session: &SessionId) -> Result<bool, StoreError> {
-        self.read(|store| store.needs_facts(session))
+        self.load(|store| store.needs_facts(session))
     }
 
     fn deadlines(&self) -> Result<Vec<(SessionId, Millis)>, StoreError> {
