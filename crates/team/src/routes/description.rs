@@ -32,7 +32,10 @@ pub(super) fn document() -> Result<Value> {
     let gone = "No such session, its tree is no longer kept, or it is asked for a past time.";
     amend("/api/v1/sessions/{id}/tree", &[], &[], &[("404", gone)]);
     amend("/openapi.json", &[], &[], &[("401", "No token.")]);
-    BODY_TYPES.describe(&document)
+    let mut document = BODY_TYPES.describe(&document)?;
+    let answer = &mut document["paths"]["/api/v1/stats"]["get"]["responses"]["200"];
+    answer["content"]["application/json"]["schema"]["$ref"] = "#/components/schemas/StatsAnswer".into();
+    Ok(document)
 }
 
 /// Changes the description of a shared route: adds parameters, in place of those of their names, and sets texts of
