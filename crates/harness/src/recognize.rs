@@ -1,7 +1,8 @@
 //! Detects the dialect of a source by its content.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
+use aho_corasick::AhoCorasick;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use memchr::memmem::{self, Finder};
 use serde::de::IgnoredAny;
@@ -40,9 +41,27 @@ const OTEL_WORDS: [&[u8]; 5] = [
     b"\"instrumentationScope\"",
 ];
 
-/// Returns the words that occur anywhere.
-pub(crate) fn words_in<'w>(text: &[u8], words: impl IntoIterator<Item = &'w [u8]>) -> Vec<Finder<'w>> {
-    words.into_iter().map(Finder::new).filter(|word| word.find(text).is_some()).collect()
+/// Words that are searched for in every source.
+pub(crate) struct SearchedWords {
+    /// All of them in one pass: most sources have none.
+    any: Option<AhoCorasick>,
+    each: Vec<Finder<'static>>,
+}
+
+impl SearchedWords {
+    pub(crate) fn new(words: impl IntoIterator<Item = &'static [u8]>) -> Self {
+        let words: Vec<&'static [u8]> = words.into_iter().collect();
+        let any = AhoCorasick::new(&words).ok();
+        Self { any, each: words.into_iter().map(Finder::new).collect() }
+    }
+
+    /// Returns those that occur.
+    pub(crate) fn find_in(&self, text: &[u8]) -> Vec<&Finder<'static>> {
+        if self.any.as_ref().is_some_and(|any| !any.is_match(text)) {
+            return Vec::new();
+        }
+        self.each.iter().filter(|word| word.find(text).is_some()).collect()
+    }
 }
 
 /// Returns bytes as text: what is not UTF-8 in them is replaced.
@@ -54,7 +73,8 @@ pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 /// Returns the dialect of a source of OpenTelemetry records: that of the first line that is of a known program or
 /// session.
 fn otel_dialect(head: &[u8]) -> Option<Dialect> {
-    let words: Vec<Finder<'_>> = words_in(head, OTEL_WORDS);
+    static WORDS: LazyLock<SearchedWords> = LazyLock::new(|| SearchedWords::new(OTEL_WORDS));
+    let words = WORDS.find_in(head);
     if words.is_empty() {
         return None;
     }

@@ -3,14 +3,14 @@
 //!
 //! By their documents and sources, 2026-11: only marks that are public, and no other program's.
 
-use std::{ffi::OsStr, path::Path};
+use std::{ffi::OsStr, path::Path, sync::LazyLock};
 
 use memchr::memmem;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use subscope_decode::lenient::{Num, Str};
 
-use crate::recognize::{leading_fields, text_of, words_in};
+use crate::recognize::{SearchedWords, leading_fields, text_of};
 
 /// A program, and parts of paths below which it keeps its sessions.
 struct Program {
@@ -246,7 +246,9 @@ fn is_uuid_behind(start: &str, id: &Str<'_>) -> bool {
 
 /// Returns the unsupported program that wrote this, by its lines.
 pub(crate) fn by_content(head: &[u8]) -> Option<&'static str> {
-    let words = words_in(head, LINE_MARKS.iter().map(|(word, ..)| word.as_bytes()));
+    static WORDS: LazyLock<SearchedWords> =
+        LazyLock::new(|| SearchedWords::new(LINE_MARKS.iter().map(|(word, ..)| word.as_bytes())));
+    let words = WORDS.find_in(head);
     let marked = |line: &&[u8]| words.iter().any(|word| word.find(line).is_some());
     let lines = head.split(|byte| *byte == b'\n').take_while(|_| !words.is_empty());
     let by_line = lines.filter(marked).find_map(|line| program_of(line, LINE_MARKS));
