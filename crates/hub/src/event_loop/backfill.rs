@@ -90,7 +90,7 @@ impl EventLoop {
     }
 
     /// Returns a file with those that belong to it, or its archived copy. Empty if it is gone.
-    fn find_file(&self, session: &SessionId, file: &Path) -> Result<Vec<Found>, Unread> {
+    pub(super) fn find_file(&self, session: &SessionId, file: &Path) -> Result<Vec<Found>, Unread> {
         if length(file).map_err(|error| Unread::new(file, error))?.is_some() {
             let (found, skipped) =
                 files_at(file, session).map_err(|error| Unread::new(file, io::Error::other(error)))?;

@@ -5,7 +5,7 @@
 //! ([`subscope_store::StoredFacts`]) from its eviction on. A session that is loaded again and lacks something that its
 //! stored rows were derived from joins them. Where they are missing too, its stored rows stay as they are.
 
-use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
+use std::{collections::HashSet, ops::Range, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_collect::Found;
 use subscope_model::{Problem, SessionId, SourceId, Tree};
@@ -182,7 +182,7 @@ impl EventLoop {
             return Some(());
         }
         let is_needed = self.store.read("the facts of a session", self.store.needs_facts(session))?;
-        if is_needed || self.lacks_keys(session)? {
+        if is_needed || self.lacks_keys(session)? || self.lacks_files(session)? {
             self.join_facts(session)?;
         }
         Some(())
@@ -198,6 +198,16 @@ impl EventLoop {
         Some(stored.keys.iter().any(|key| !own.contains(key)))
     }
 
+    /// Whether a file that the stored rows of a session were derived from is gone, and not in the archive. `None` if the
+    /// store cannot be read.
+    fn lacks_files(&self, session: &SessionId) -> Option<bool> {
+        let files = self.store.read("the files of a session", self.store.files_of(session))?;
+        let is_gone = |file: &PathBuf| {
+            is_missing(file) && self.find_file(session, file).is_ok_and(|found| found.is_empty())
+        };
+        Some(files.iter().any(is_gone))
+    }
+
     /// Joins the stored facts of a session. `None` if the store cannot be read.
     fn join_facts(&mut self, session: &SessionId) -> Option<()> {
         let from_files = self.without_problems(session);
@@ -207,7 +217,8 @@ impl EventLoop {
         let has_unread = self.has_unread(session);
         let files = self.store.read("the files of a session", self.store.files_of(session))?;
         let is_deleted = files.iter().any(|file| is_missing(file));
-        let lacks_facts = self.lacks_keys(session)?;
+        // Rows may hold what no key tells, as a title.
+        let lacks_facts = self.lacks_keys(session)? || !is_joined && self.lacks_files(session)?;
         // A file that was cut may say everything again.
         let is_needed = !has_unread && (lacks_facts || self.without_problems(session) != from_files);
         tracing::debug!(%session, is_joined, is_needed, lacks_facts, "stored facts were joined");

@@ -307,14 +307,21 @@ impl Machine {
                 }
             }
             Step::Meta(session, is_whole) => {
-                let metas = &self.sessions[session].metas;
-                let Some((file, bytes)) = metas.iter().find(|(file, _)| file.exists()) else { return };
-                let mut object: serde_json::Map<String, serde_json::Value> =
-                    serde_json::from_slice(bytes).unwrap();
-                if !is_whole && let Some(last) = object.keys().next_back().cloned() {
-                    object.remove(&last);
+                type Note = serde_json::Map<String, serde_json::Value>;
+                let played = &mut self.sessions[session];
+                let found = played.metas.iter().find(|(file, _)| file.exists());
+                let Some((file, mut note)) =
+                    found.map(|(file, bytes)| (file.clone(), serde_json::from_slice::<Note>(bytes).unwrap()))
+                else {
+                    return;
+                };
+                let stood: Note = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+                if !is_whole && let Some(last) = note.keys().next_back().cloned() {
+                    note.remove(&last);
+                    // What it said is as gone from the disk as a deleted file, and stays known.
+                    played.has_deleted |= stood.contains_key(&last);
                 }
-                self.write(file, &serde_json::to_vec(&object).unwrap(), true);
+                self.write(&file, &serde_json::to_vec(&note).unwrap(), true);
             }
             Step::Stop(session) => {
                 let id = self.sessions[session].id.clone();
