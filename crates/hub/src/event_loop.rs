@@ -131,7 +131,7 @@ impl Default for HubOptions {
 }
 
 impl HubOptions {
-    /// What a derivation is told of its moment.
+    /// What a derivation knows of its time.
     fn now(&self, at: Millis, has_ended: bool, limits: Limits) -> Now<'_> {
         Now { at, has_ended, is_growing: !has_ended, prices: &self.prices, limits }
     }

@@ -154,11 +154,12 @@ fn has_texts(read: &Tree) -> bool {
 /// Takes the arguments and results of calls that were read into stored rows, which have none.
 fn take_payloads(stored: &mut Tree, read: Tree) {
     let calls = read.agents.into_iter().flat_map(|row| row.tools);
-    let mut payloads: HashMap<ToolUseId, _> =
+    // A forked agent has the calls of its parent, too.
+    let payloads: HashMap<ToolUseId, _> =
         calls.filter_map(|call| Some((call.id?, (call.input, call.result)))).collect();
     for call in stored.agents.iter_mut().flat_map(|row| &mut row.tools) {
-        if let Some(found) = call.id.as_ref().and_then(|id| payloads.remove(id)) {
-            (call.input, call.result) = found;
+        if let Some(found) = call.id.as_ref().and_then(|id| payloads.get(id)) {
+            (call.input, call.result) = found.clone();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The questions about sessions: one signature each, whoever answers.
+//! The questions about sessions: one signature each, for all backends.
 //!
 //! [`Queries`] is implemented by a hub's rows, stored and unsaved ones (`hub`), by the store alone and by what is there
 //! without a store (`cli`), by a hub or a team's server over HTTP (`client`), and by a team's store (`team`).
@@ -32,7 +32,7 @@ pub enum QueryError {
     /// Several sessions have an agent of an id, which names none of them.
     #[error("{0} sessions have an agent of that id: name one by ?session=")]
     SeveralSessions(usize),
-    /// Whoever answers does not know what is asked for.
+    /// The backend does not know what is asked for.
     #[error("{0}")]
     Unsupported(&'static str),
     /// The store, the hub or the server fails.
@@ -41,7 +41,7 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// Returns the error of whoever answers.
+    /// Returns the error of a backend.
     pub fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }
@@ -54,7 +54,7 @@ pub type QueryResult<T> = Result<T, QueryError>;
 ///
 /// # Errors
 ///
-/// All methods return the error of whoever answers.
+/// All methods return the error of the backend.
 pub trait Queries {
     /// Returns the page of sessions that a query selects, newest last event first.
     fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage>;

@@ -18,7 +18,7 @@ impl PolledSessions {
     /// Asks for the newest live sessions, at most `limit`, and for those that were live.
     ///
     /// # Errors
-    /// That of whoever answers. The next poll repeats what failed.
+    /// The error of the backend. The next poll repeats what failed.
     pub fn poll(&mut self, queries: &mut dyn Queries, limit: usize) -> QueryResult<()> {
         let live = queries.sessions(&ListQuery::live(limit))?.sessions;
         let gone: Vec<SessionId> =

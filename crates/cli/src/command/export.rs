@@ -43,14 +43,9 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     let has_events = matches!(events, EventScope::Records | EventScope::Waits);
     let events = if has_events { loaded.records(context)? } else { Vec::new() };
     // A feed consists of texts only, and spans are made of responses.
-    let is_empty = match loaded.source {
-        RowsSource::Sources => false,
-        RowsSource::StoreAndSources => args.format == Format::Feed && events.is_empty(),
-        RowsSource::Store => {
-            args.format == Format::Otlp || (args.format == Format::Feed && events.is_empty())
-        }
-    };
-    if is_empty {
+    let has_no_texts = args.format == Format::Feed && events.is_empty();
+    let has_no_responses = args.format == Format::Otlp && loaded.source == RowsSource::Store;
+    if has_no_responses || has_no_texts && loaded.source != RowsSource::Sources {
         return Err(texts_are_gone());
     }
     loaded.warn_of_lost_texts(context);

@@ -282,6 +282,7 @@ fn agents_whose_files_are_left_keep_their_texts() {
     let folders = OTHERS.iter().map(|(.., to)| env.path(to)).chain([env.path("home/.claude/projects")]);
     for (folder, id) in folders.zip(&ids) {
         let before = exported(&env, id);
+        assert!(before.len() > 2, "{id}: {:?}", before.keys());
         let files: Vec<&Placed> = all.iter().filter(|file| file.to.starts_with(&folder)).collect();
         for file in files.iter().filter(|_| files.len() > 1) {
             fs::remove_file(&file.to).unwrap();

@@ -108,7 +108,7 @@ impl HistoryService {
         }
         let now = self.now(wanted.at);
         let mut events = batch.router.records(session, &now);
-        if source == RowsSource::StoreAndSources {
+        if source == RowsSource::StoreAndSources && wanted.has_events {
             let logged = store.events_after(0, Some(session), MAX_LOGGED_EVENTS)?.unwrap_or_default();
             if logged.len() > events.len() {
                 events = logged.into_iter().map(EventRecord::from).collect();
