@@ -13,7 +13,10 @@ use subscope_decode::{
     recognize as recognize_own,
 };
 
-use crate::{HeadLine, harnesses, otel_sources, unsupported::by_content};
+use crate::{
+    HeadLine, harnesses, otel_sources,
+    unsupported::{line_words, program_by_content},
+};
 
 /// Most leading fields read of a line that is cut by the end of the head.
 const LEADING_FIELDS: usize = 24;
@@ -22,14 +25,16 @@ const LEADING_FIELDS: usize = 24;
 /// program that is not supported wrote them. Lines that are not JSON are skipped: a stream may begin with a warning.
 pub fn recognize(head: &[u8]) -> Option<Dialect> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-    if let Some(dialect) = otel_dialect(head) {
+    let words = WORDS.find_in(head);
+    if let Some(dialect) = otel_dialect(head, &words) {
         return Some(dialect);
     }
-    if by_content(head).is_some() {
+    let text = text_of(head);
+    if program_by_content(head, &text, &words).is_some() {
         return None;
     }
     let mut lines = head.split(|byte| *byte == b'\n');
-    dialect_of_object(head).or_else(|| dialect_of_array(head)).or_else(|| lines.find_map(dialect_of_line))
+    dialect_of_object(&text).or_else(|| dialect_of_array(&text)).or_else(|| lines.find_map(dialect_of_line))
 }
 
 /// Words by which a line of OpenTelemetry records is known.
@@ -42,14 +47,17 @@ const OTEL_WORDS: [&[u8]; 5] = [
 ];
 
 /// Words that are searched for in every source.
+pub(crate) static WORDS: LazyLock<SearchedWords> =
+    LazyLock::new(|| SearchedWords::new(OTEL_WORDS.into_iter().chain(line_words())));
+
+/// Words that are searched for in one pass, because most sources have none of them.
 pub(crate) struct SearchedWords {
-    /// All of them in one pass: most sources have none.
     any: Option<AhoCorasick>,
     each: Vec<Finder<'static>>,
 }
 
 impl SearchedWords {
-    pub(crate) fn new(words: impl IntoIterator<Item = &'static [u8]>) -> Self {
+    fn new(words: impl IntoIterator<Item = &'static [u8]>) -> Self {
         let words: Vec<&'static [u8]> = words.into_iter().collect();
         let any = AhoCorasick::new(&words).ok();
         Self { any, each: words.into_iter().map(Finder::new).collect() }
@@ -71,10 +79,10 @@ pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Returns the dialect of a source of OpenTelemetry records: that of the first line that is of a known program or
-/// session.
-fn otel_dialect(head: &[u8]) -> Option<Dialect> {
-    static WORDS: LazyLock<SearchedWords> = LazyLock::new(|| SearchedWords::new(OTEL_WORDS));
-    let words = WORDS.find_in(head);
+/// session. `words` are those that occur.
+fn otel_dialect(head: &[u8], words: &[&Finder<'_>]) -> Option<Dialect> {
+    let words: Vec<&Finder<'_>> =
+        words.iter().copied().filter(|word| OTEL_WORDS.contains(&word.needle())).collect();
     if words.is_empty() {
         return None;
     }
@@ -149,9 +157,8 @@ fn dialect_of_line(line: &[u8]) -> Option<Dialect> {
 }
 
 /// Returns the dialect of a source that begins with an object on many lines.
-fn dialect_of_object(head: &[u8]) -> Option<Dialect> {
-    let text = text_of(head);
-    let text = text.trim_start();
+fn dialect_of_object(head: &str) -> Option<Dialect> {
+    let text = head.trim_start();
     text.strip_prefix('{')?.trim_start_matches([' ', '\r']).strip_prefix('\n')?;
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     match values.next()? {
@@ -163,9 +170,8 @@ fn dialect_of_object(head: &[u8]) -> Option<Dialect> {
 }
 
 /// Returns the dialect of a source that is an array of objects: that of the first element that is recognized.
-fn dialect_of_array(head: &[u8]) -> Option<Dialect> {
-    let text = text_of(head);
-    let mut rest = text.trim_start().strip_prefix('[')?.trim_start();
+fn dialect_of_array(head: &str) -> Option<Dialect> {
+    let mut rest = head.trim_start().strip_prefix('[')?.trim_start();
     while rest.starts_with('{') {
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
         let Some(Ok(value)) = values.next() else {

@@ -3,14 +3,14 @@
 //!
 //! By their documents and sources, 2026-11: only marks that are public, and no other program's.
 
-use std::{ffi::OsStr, path::Path, sync::LazyLock};
+use std::{ffi::OsStr, path::Path};
 
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use subscope_decode::lenient::{Num, Str};
 
-use crate::recognize::{SearchedWords, leading_fields, text_of};
+use crate::recognize::{WORDS, leading_fields, text_of};
 
 /// A program, and parts of paths below which it keeps its sessions.
 struct Program {
@@ -66,7 +66,7 @@ const LOOKALIKES: &[&str] = &[IFLOW, QODER];
 
 /// Returns the unsupported program whose file this seems to be, by its path and first bytes; `None` if neither matches.
 pub fn unsupported_program(path: &Path, head: &[u8]) -> Option<&'static str> {
-    by_path(path).or_else(|| by_content(head))
+    by_path(path).or_else(|| program_by_content(head, &text_of(head), &WORDS.find_in(head)))
 }
 
 /// Whether a path is where an unsupported program keeps its sessions.
@@ -244,15 +244,20 @@ fn is_uuid_behind(start: &str, id: &Str<'_>) -> bool {
     })
 }
 
-/// Returns the unsupported program that wrote this, by its lines.
-pub(crate) fn by_content(head: &[u8]) -> Option<&'static str> {
-    static WORDS: LazyLock<SearchedWords> =
-        LazyLock::new(|| SearchedWords::new(LINE_MARKS.iter().map(|(word, ..)| word.as_bytes())));
-    let words = WORDS.find_in(head);
+/// Words of the lines by which unsupported programs are known.
+pub(crate) fn line_words() -> impl Iterator<Item = &'static [u8]> {
+    LINE_MARKS.iter().map(|(word, ..)| word.as_bytes())
+}
+
+/// Returns the unsupported program that wrote a head, by its lines. `text` is the head as text, and `words` are those that
+/// occur in it.
+pub(crate) fn program_by_content(head: &[u8], text: &str, words: &[&Finder<'_>]) -> Option<&'static str> {
+    let words: Vec<&Finder<'_>> =
+        words.iter().copied().filter(|found| line_words().any(|word| word == found.needle())).collect();
     let marked = |line: &&[u8]| words.iter().any(|word| word.find(line).is_some());
     let lines = head.split(|byte| *byte == b'\n').take_while(|_| !words.is_empty());
     let by_line = lines.filter(marked).find_map(|line| program_of(line, LINE_MARKS));
-    by_line.or_else(|| program_of(first_object(head)?.as_bytes(), FIRST_MARKS))
+    by_line.or_else(|| program_of(first_object(text)?.as_bytes(), FIRST_MARKS))
 }
 
 fn program_of(line: &[u8], table: &[LineMark]) -> Option<&'static str> {
@@ -264,9 +269,8 @@ fn program_of(line: &[u8], table: &[LineMark]) -> Option<&'static str> {
 
 /// Returns the first object of a source: its first line, the first element of a list, or a document on many lines as far
 /// as it goes.
-fn first_object(head: &[u8]) -> Option<String> {
-    let text = text_of(head);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
+fn first_object(head: &str) -> Option<String> {
+    let text = head.trim_start_matches('\u{feff}').trim_start();
     let text = text.strip_prefix('[').map_or(text, str::trim_start);
     text.starts_with('{').then_some(())?;
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use subscope_model::{
     AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Observation, Outcome, Payload, RawJson,
-    Response, SourceKind, ToolClass, stable_hash,
+    Response, SourceKind, Text, ToolClass, stable_hash,
 };
 
 use super::{FactDetail, Recording, basis_of, rank};
@@ -82,8 +82,12 @@ impl Recording<'_, '_> {
             }
         };
         let name = self.facts.intern(fact.name);
-        let detail = fact.detail.as_deref().map(|detail| self.facts.intern(detail));
-        let writes = fact.writes.as_deref().map(|file| self.facts.intern(file));
+        // Most details are unlike all others. The file that a call writes is often its detail.
+        let detail: Option<Text> = fact.detail.as_deref().map(Text::from);
+        let writes: Option<Text> = fact
+            .writes
+            .as_deref()
+            .map(|file| detail.clone().filter(|known| **known == *file).unwrap_or_else(|| file.into()));
         let call = self.facts.call_mut(number);
         if fact.class != ToolClass::Other {
             call.class = fact.class;
