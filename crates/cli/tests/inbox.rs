@@ -152,9 +152,9 @@ fn what_is_dismissed_and_seen_is_kept_for_all_faces_and_the_next_hub() {
     post(&serving, "works", hook("Stop"));
     status_with(&env, "✓ 1 finished");
     terminal.send(&["0"]);
-    let screen =
-        terminal.wait_for(LIMIT, |screen| screen.contains("since ") && screen.contains("marks all read"));
-    assert!(screen.contains("✓ 1 finished · ◆ 1 waits for you · ! 1 in trouble"), "{screen}");
+    let screen = terminal
+        .wait_for(LIMIT, |screen| screen.contains("✓ 1 finished · ◆ 1 waits for you · ! 1 in trouble"));
+    assert!(screen.contains("since ") && screen.contains("u marks all read"), "{screen}");
     eprintln!("{screen}");
     terminal.send(&["u"]);
     terminal.wait_for(LIMIT, |screen| !screen.contains("1 finished"));

@@ -85,15 +85,15 @@ pub fn ended_words(inbox: &Inbox, offset_minutes: i32, style: &Style) -> Option<
 }
 
 /// Returns the line of what happened since the user looked: `since 12:02 · ✓ 5 finished · ◆ 2 wait for you · $14.20`;
-/// `None` if nothing did, or it is not kept.
+/// `None` if nothing ended, or it is not kept.
 pub fn since_line(inbox: &Inbox, offset_minutes: i32, style: &Style) -> Option<StyledLine> {
     let glyphs = style.glyphs();
     let seen = inbox.seen_until_ms?;
     let mut parts = ended_parts(inbox, glyphs);
-    parts.extend(certain_parts(inbox, glyphs).into_iter().map(|part| (part.ink, part.words)));
     if parts.is_empty() {
         return None;
     }
+    parts.extend(certain_parts(inbox, glyphs).into_iter().map(|part| (part.ink, part.words)));
     let mut line = StyledLine::painted(Ink::Done, &since_words(inbox, seen, offset_minutes));
     for (ink, words) in parts {
         line.paint(Ink::Done, &format!(" {} ", glyphs.dot));
@@ -147,16 +147,18 @@ mod tests {
         };
         let line = |inbox: &Inbox| {
             let mut out = String::new();
-            since_line(inbox, 0, &style).map(|line| line.write(&mut out, &style));
+            if let Some(line) = since_line(inbox, 0, &style) {
+                line.write(&mut out, &style);
+            }
             out.trim_end().to_owned()
         };
         assert_eq!(line(&inbox), "since 12:02 · ✓ 5 finished · ✗ 1 failed · ◆ 2 wait for you · $14.20");
-        (inbox.finished, inbox.failed, inbox.waits, inbox.trouble) = (0, 0, 0, 1);
-        assert_eq!(line(&inbox), "since 12:02 · ! 1 in trouble · $14.20");
+        (inbox.finished, inbox.failed, inbox.waits, inbox.trouble) = (0, 1, 0, 1);
+        assert_eq!(line(&inbox), "since 12:02 · ✗ 1 failed · ! 1 in trouble · $14.20");
         inbox.at_ms += 86_400_000;
-        assert_eq!(line(&inbox), "since 1d ago · ! 1 in trouble · $14.20");
-        inbox.trouble = 0;
-        assert_eq!(line(&inbox), "", "guesses are not counted");
+        assert_eq!(line(&inbox), "since 1d ago · ✗ 1 failed · ! 1 in trouble · $14.20");
+        (inbox.failed, inbox.waits) = (0, 2);
+        assert_eq!(line(&inbox), "", "nothing ended: the header has the rest");
         assert_eq!(line(&Inbox { finished: 1, ..Inbox::default() }), "", "no look is kept");
     }
 }

@@ -24,7 +24,9 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let dot = canvas.glyphs().dot;
     let mut right = StyledLine::default();
     let mut parts = Vec::new();
-    if counts.live > 0 && counts.cost_micro_usd > 0 {
+    // In a narrow terminal what needs the user takes its room.
+    let has_room = state.is_wide() || state.inbox.certain() == 0;
+    if counts.live > 0 && counts.cost_micro_usd > 0 && has_room {
         let cost = canvas.style.money(counts.cost_micro_usd, counts.cost_floor);
         parts.push((None, format!("live {cost}")));
     }
