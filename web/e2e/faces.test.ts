@@ -153,6 +153,35 @@ async function asking(of: Server, session: string, command: string): Promise<voi
 
 const COMMAND = "rm -rf node_modules dist .cache && npm ci --ignore-scripts --no-audit && npm run build -- --mode production";
 
+it("dismisses what a session needs until something new happens, on every face", async () => {
+  server = await Server.start();
+  await asking(server, "asks", COMMAND);
+  await asking(server, "other", "git push --force");
+  seen = await look(server);
+  const { page } = seen;
+  const need = (session: string) => page.locator(`[data-testid="need"][data-session-id="${session}"]`);
+  await need("asks").waitFor();
+  await need("other").waitFor();
+  await expect.poll(() => page.title()).toBe("(2) subscope");
+  expect(await page.getByTestId("status-bar").textContent()).toContain("◆ 2 wait for you");
+  await need("asks").locator("[data-agent-id] a").focus();
+  await page.keyboard.press("d");
+  await need("asks").waitFor({ state: "detached" });
+  await expect.poll(() => page.title()).toBe("(1) subscope");
+  // It is kept by the hub: for another page, and for the command line.
+  await page.reload();
+  await need("other").waitFor();
+  expect(await need("asks").count()).toBe(0);
+  expect(server.ran("status").stdout).toContain("◆ 1 waits for you");
+  await need("other").getByRole("button", { name: /^dismiss/ }).click();
+  await need("other").waitFor({ state: "detached" });
+  await expect.poll(() => page.title()).toBe("subscope");
+  // A new request is a new fact.
+  await asking(server, "other", "git push --force --tags");
+  await need("other").waitFor();
+  isQuiet(seen);
+});
+
 it("shows who needs a person on top, with the whole command, wherever one looks", async () => {
   server = await Server.start();
   await ten(server);
@@ -166,7 +195,7 @@ it("shows who needs a person on top, with the whole command, wherever one looks"
   const need = page.locator('[data-testid="need"]');
   await need.waitFor();
   await expect.poll(() => need.textContent()).toContain(COMMAND);
-  expect(await need.textContent()).toMatch(/shop.*clean up.*Explore.*asks for permission/s);
+  expect(await need.textContent()).toMatch(/shop.*clean up.*Explore.*waits for your permission: Bash/s);
   expect(await need.evaluate((one) => one.getBoundingClientRect().bottom < innerHeight / 2)).toBe(true);
   await expect.poll(() => page.title()).toBe("(1) subscope");
   expect(await page.locator('link[rel="icon"]').getAttribute("href")).toBe("/assets/icon-needs.svg");
@@ -190,10 +219,10 @@ it("shows who needs a person on top, with the whole command, wherever one looks"
     one?.onclick?.();
     return [one?.title, one?.options.body];
   });
-  expect(notice).toEqual(["clean up", "Explore asks for permission: Bash git push --force"]);
+  expect(notice).toEqual(["clean up", "Explore waits for your permission: Bash git push --force"]);
   await page.waitForURL("**/s/other/a/a1");
   await page.goBack();
-  await page.locator('[data-testid="need"][data-session-id="asks"]').getByRole("link").click();
+  await page.locator('[data-testid="need"][data-session-id="asks"] [data-agent-id="a1"]').getByRole("link").click();
   await page.waitForURL("**/s/asks/a/a1");
   await page.locator("aside .note.waiting", { hasText: COMMAND }).waitFor();
   isQuiet(seen);

@@ -54,8 +54,11 @@ it("shows agents as they work: rows, timers, endings in any order, tools, result
     expect(steps.length, `${agent.id} counts: ${steps.join(" ")}`).toBeGreaterThan(3);
     expect(steps.every((second, at) => at === 0 || second > (steps[at - 1] ?? 0)), steps.join(" ")).toBe(true);
   }
-  // It has finished and was not viewed since.
-  await seen.page.getByTestId("needs").getByText("has finished").waitFor();
+  // It has finished since the user looked, until that is marked as read.
+  await seen.page.getByTestId("since").getByText("✓ 1 finished").waitFor();
+  await seen.page.reload();
+  await seen.page.getByTestId("since").getByText("✓ 1 finished").click();
+  await seen.page.getByTestId("since").getByRole("listitem").first().waitFor();
   const ends = agents.slice(1).sort((one, other) => (one.ended_at_ms ?? 0) - (other.ended_at_ms ?? 0));
   const first = ends[0]?.id ?? "";
   const others = ends.slice(1).map((agent) => agent.id);

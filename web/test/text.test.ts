@@ -8,8 +8,8 @@ import { svg } from "../src/lib/picture";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
-import type { Agent, AgentStatus, Attention, Session } from "../src/model";
-import { activityNow, needOf, needWords, program, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
+import type { Agent, AgentNeed, AgentStatus, Attention, Inbox } from "../src/model";
+import { activityNow, certainParts, needWords, program, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
 
 describe("hidden characters", () => {
   it("are spelled, and nothing else is", () => {
@@ -117,25 +117,10 @@ describe("figures", () => {
 });
 
 describe("needs", () => {
-  const agent = (given: Partial<Agent>) => ({ id: "a1", flags: [], tools: [], ended_at_ms: null, liveness: null, ...given }) as unknown as Agent;
-  const live = (kind: string, inferred = false) => ({ kind, inferred, name: null, count: null, since_ms: 1000 }) as Agent["liveness"];
-  const session = { run_started_at_ms: 10 } as Session;
-  const parent = agent({ id: "root", status: "running", liveness: live("children") });
-  it.each<[string, Partial<Agent>, string | null]>([
-    ["a permission", { status: "running", liveness: live("permission") }, "asks for permission"],
-    ["a question", { status: "running", liveness: live("question") }, "asks a question"],
-    ["a plan", { status: "running", liveness: live("plan") }, "presents a plan"],
-    ["a guess", { status: "running", liveness: live("permission", true) }, null],
-    ["a stall", { status: "running", flags: ["stalled"] }, "is stalled"],
-    ["repeated failures", { status: "running", flags: ["looping", "failing"] }, "keeps failing"],
-    ["an end by failure", { status: "failed", ended_at_ms: 20 }, "has failed"],
-    ["one of an earlier run", { status: "failed", ended_at_ms: 5 }, null],
-    ["a loss that is waited for", { status: "lost" }, "is lost, and waited for"],
-    ["a loss in the background", { status: "lost", background: true }, null],
-    ["work", { status: "running", liveness: live("tool") }, null],
-  ])("are true to the state: %s", (_, given, words) => {
-    const reason = needOf(agent(given), parent, session);
-    expect(reason && needWords(reason, agent(given))).toBe(words);
+  it("have the words of the terminal", () => {
+    const list = JSON.parse(readFileSync("../fixtures/figures.json", "utf8"));
+    for (const [need, now, words] of list.needs as [AgentNeed, number, string][]) expect(needWords(need, now)).toBe(words);
+    for (const [inbox, parts] of list.inbox as [Inbox, string[]][]) expect(certainParts(inbox).map(({ words }) => words)).toEqual(parts);
   });
 });
 

@@ -20,6 +20,7 @@ const WANTED: &[(&str, &[&str])] = &[
     ("usage", &["Usage"]),
     ("problem", &["Problem"]),
     ("attention", &["Attention"]),
+    ("need", &["NeedGroup", "NeedReason", "AgentNeed", "SessionNeed"]),
     (
         "tree",
         &[
@@ -75,6 +76,7 @@ const WANTED: &[(&str, &[&str])] = &[
             "Ordered",
         ],
     ),
+    ("inbox", &["InboxEntry", "Inbox"]),
     ("comparison", &["Side", "Likeness", "ComparedAgent", "AgentPair", "Calls", "ToolPair", "Comparison"]),
     ("iteration", &["IterationStatus", "IterationMeta", "Iteration", "Iterations"]),
 ];

@@ -30,6 +30,44 @@ export interface Problem {
 /** How urgently a session needs a person, the most urgent first. */
 export type Attention = "waiting" | "trouble" | "live" | "ended";
 
+/** How certain it is that a session needs a person, and how urgent; the most urgent first. */
+export type NeedGroup = "waits" | "trouble" | "perhaps";
+
+/** Why an agent needs a person. */
+export type NeedReason = "permission" | "question" | "plan" | "stalled" | "lost" | "failing" | "failed" | "may_wait";
+
+/** An agent that needs a person. */
+export interface AgentNeed {
+  /** The agent. */
+  agent_id: string;
+  /** Its display name. */
+  title: string;
+  /** The group of its reason. */
+  group: NeedGroup;
+  /** Why it needs a person. */
+  reason: NeedReason;
+  /** The same as a predicate of the title: `waits for your permission: Bash`. */
+  words: string;
+  /** Since when: the begin of the wait, the last sign of a silent agent, the first of the failed calls, the end. */
+  since_ms: number | null;
+}
+
+/** What a session needs of a person: one entry of the inbox, with its agents below it. */
+export interface SessionNeed {
+  /** The most urgent group of its agents. */
+  group: NeedGroup;
+  /** The agents of that group as a sentence: `Explore: Map the cart is stalled`, `40 agents are stalled`. */
+  words: string;
+  /** Number of agents that wait for a person. */
+  waits: number;
+  /** Number of agents in trouble. */
+  trouble: number;
+  /** Number of agents that may wait for a person. */
+  perhaps: number;
+  /** The agents, the most urgent group first, then the one that needs a person for the longest; the first hundred. */
+  agents: AgentNeed[];
+}
+
 /** A conversation of a harness. */
 export interface Session {
   /** The harness's own id. */
@@ -247,6 +285,8 @@ export interface Summary {
   by_type: Record<string, number>;
   /** How urgently the session needs a person. */
   attention: Attention;
+  /** What it needs of a person; `None` if nothing. */
+  need?: SessionNeed;
 }
 
 /** A session with all its agents. */
@@ -448,6 +488,8 @@ export interface SessionRow {
   status: SessionStatus;
   /** How urgently it needs a person. */
   attention: Attention;
+  /** What it needs of a person; `None` if nothing. */
+  need?: SessionNeed;
   /** Time of the first event. */
   started_at_ms: number | null;
   /** Time of the last event. */
@@ -761,6 +803,46 @@ export interface Ordered {
   reached: boolean;
   /** How the request reaches the agent. */
   told_by: StopChannel;
+}
+
+/** A session that needs a person. */
+export interface InboxEntry {
+  /** The session; its `need` has the agents and the reasons. */
+  session: SessionRow;
+  /** What identifies the need: the facts that a dismissal names. */
+  facts: string[];
+}
+
+/** What needs the user, and what ended since the user last looked. */
+export interface Inbox {
+  /** Always [`INBOX_SCHEMA`]. */
+  schema: string;
+  /** Number of sessions that wait for the user. */
+  waits: number;
+  /** Number of sessions in trouble. */
+  trouble: number;
+  /** Number of sessions that may wait for the user. */
+  perhaps: number;
+  /** The sessions that need the user and were not dismissed, the most urgent first. */
+  entries: InboxEntry[];
+  /** Until when the user has seen what ended; `None` if that is not kept, and nothing is listed as ended then. */
+  seen_until_ms: number | null;
+  /** Number of sessions that finished since then. */
+  finished: number;
+  /** Number of sessions that failed since then. */
+  failed: number;
+  /** Number of sessions that were stopped since then. */
+  stopped: number;
+  /** Number of sessions that were lost since then, and ask for nobody. */
+  lost: number;
+  /** The sessions that ended since then, the newest first; the first 200. */
+  ended: SessionRow[];
+  /** Cost of all sessions with an event since then; `None` if no price is known. */
+  cost_micro_usd: number | null;
+  /** Whether the cost is a lower bound. */
+  cost_floor: boolean;
+  /** Time of this answer. */
+  at_ms: number;
 }
 
 /** One of the compared sessions. */

@@ -142,8 +142,8 @@ fn alerts_name_project_and_session() {
     terminal.wait_for(LIMIT, |screen| {
         screen.contains("✓ project-5: Task 5 of ten") && screen.contains("main has finished")
     });
-    // It is unread, and counted, until the user opens it.
-    terminal.wait_for_text(LIMIT, "✓ 1 ended");
+    // It is counted until the user marks it as read.
+    terminal.wait_for_text(LIMIT, "✓ 1 finished");
     ask(&serving, 2);
     let words = "◆ project-2: Task 2 of ten";
     terminal.wait_for(LIMIT, |screen| screen.contains(words) && screen.contains("waits for your permission"));
@@ -157,7 +157,9 @@ fn alerts_name_project_and_session() {
     terminal.wait_for_text(LIMIT, "1 of 2: project-2");
     terminal.send(&["a"]);
     let screen = terminal.wait_for_text(LIMIT, "2 of 2: project-5: Task 5 of ten, main has finished");
-    assert!(!screen.contains("1 ended"), "{screen}");
+    assert!(screen.contains("✓ 1 finished"), "{screen}");
+    terminal.send(&["u"]);
+    terminal.wait_for(LIMIT, |screen| !screen.contains("1 finished"));
     drop(terminal);
     serving.end("-TERM");
 }

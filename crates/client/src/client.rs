@@ -4,8 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::de::DeserializeOwned;
 use subscope_model::{
-    AgentId, Health, Hits, IdMatches, Millis, OneAgent, Ordered, SESSIONS_SCHEMA, SearchQuery, SessionId,
-    SessionPage, Stats, StatsQuery, Status, Tree, Zone,
+    AgentId, Health, Hits, IdMatches, Inbox, Looks, Millis, OneAgent, Ordered, SESSIONS_SCHEMA, SearchQuery,
+    SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree, Zone,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 
@@ -119,6 +119,20 @@ impl Client {
         let path = format!("/api/v1/agents/{}/stop", escape(agent));
         let answer = self.post(&with_query(&path, &[("session", session)]), b"{}")?;
         serde_json::from_slice(&answer).map_err(ClientError::Garbled)
+    }
+
+    /// Dismisses facts of a session ([`subscope_model::InboxEntry::facts`]). Returns once that is stored.
+    pub fn dismiss(&mut self, session: &SessionId, facts: &[Text]) -> Result<(), ClientError> {
+        let body =
+            serde_json::to_vec(&serde_json::json!({ "facts": facts })).map_err(ClientError::Garbled)?;
+        self.post(&format!("/api/v1/sessions/{}/dismiss", escape(session)), &body).map(drop)
+    }
+
+    /// Marks everything that ended up to a time as seen. Returns once that is stored.
+    pub fn mark_seen(&mut self, until_ms: Millis) -> Result<(), ClientError> {
+        let body =
+            serde_json::to_vec(&serde_json::json!({ "until_ms": until_ms })).map_err(ClientError::Garbled)?;
+        self.post("/api/v1/seen", &body).map(drop)
     }
 
     /// Asks the hub to drain: finish pending work, accept nothing new, and exit. Returns before it has exited.
@@ -267,6 +281,14 @@ impl Queries for Client {
 
     fn tree(&mut self, session: &SessionId) -> QueryResult<Option<Tree>> {
         Ok(none_if_missing(self.get(&format!("/api/v1/sessions/{}/tree", escape(session))))?)
+    }
+
+    fn looks(&mut self) -> QueryResult<Looks> {
+        Ok(self.get("/api/v1/looks")?)
+    }
+
+    fn inbox(&mut self, _: Millis) -> QueryResult<Inbox> {
+        Ok(self.get("/api/v1/inbox")?)
     }
 
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {

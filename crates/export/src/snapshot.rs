@@ -137,6 +137,8 @@ fn reduced_row(level: ContentLevel, row: &SessionRow) -> SessionRow {
         team: None,
         project: None,
         problem: None,
+        // It is for the user of the machine, and names agents by their tasks.
+        need: None,
         ..*row
     }
 }
@@ -157,6 +159,7 @@ fn reduced_tree(level: ContentLevel, tree: &Tree) -> Tree {
         summary: Summary {
             by_type: tree.summary.by_type.clone(),
             vendor_costs: tree.summary.vendor_costs.clone(),
+            need: None,
             ..tree.summary
         },
         problems: match level {

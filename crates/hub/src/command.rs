@@ -1,6 +1,6 @@
 //! Commands to the event loop, and their replies.
 
-use subscope_model::{AgentId, Event, Millis, Problem, SessionId, Tree};
+use subscope_model::{AgentId, Event, Millis, Problem, SessionId, Text, Tree};
 use subscope_session::Dialect;
 use subscope_store::Commit;
 
@@ -177,6 +177,10 @@ pub(crate) enum Command {
     SessionsOfAgent(AgentId, ReplyCallback<Vec<SessionId>>),
     /// Session and agent, or prefixes of their ids.
     StopAgent(Option<String>, String, ReplyCallback<Result<StopReceipt, StopError>>),
+    /// Keeps the facts of a session that the user has dismissed.
+    Dismiss(SessionId, Vec<Text>, ReplyCallback<Result<(), IngestError>>),
+    /// Keeps until when the user has seen everything that ended; a time in the future counts as now.
+    MarkSeen(Millis, ReplyCallback<Result<(), IngestError>>),
     Figures(ReplyCallback<Figures>),
     /// A handle exists: respond to commands at any time.
     EnableWaking,

@@ -345,6 +345,7 @@ impl EventLoop {
     }
 
     fn run(mut self) {
+        self.start_looks();
         self.start();
         // Events published before the first subscriber would be lost.
         let Ok(command) = self.queue.commands.recv() else { return };
@@ -353,6 +354,16 @@ impl EventLoop {
             next = self.wait_for_command();
         }
         self.stop_saving();
+    }
+
+    /// Has the first look of a user begin now, where none is kept: what ended before is no news.
+    fn start_looks(&mut self) {
+        let looks = self.store.read("what the user has seen", self.store.looks());
+        if looks.is_some_and(|looks| looks.seen_until_ms.is_none()) {
+            let now_ms = self.time.now_ms();
+            let marked = self.store.mark_seen(now_ms);
+            self.store.read("what the user has seen", marked);
+        }
     }
 
     /// Saves everything, as the last thing that the hub does.

@@ -6,7 +6,7 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
-use subscope_model::{AgentId, Event, SessionId, Zone};
+use subscope_model::{AgentId, Event, Millis, SessionId, Text, Zone};
 use subscope_query::Queries;
 use subscope_store::Commit;
 
@@ -181,6 +181,25 @@ impl HubHandle {
         reply: ReplyCallback<Result<StopReceipt, StopError>>,
     ) -> Result<(), AskError> {
         self.send(Command::StopAgent(session, agent, reply))
+    }
+
+    /// Keeps the facts of a session that the user has dismissed. The reply comes after they are saved.
+    pub fn dismiss(
+        &self,
+        session: SessionId,
+        facts: Vec<Text>,
+        reply: ReplyCallback<Result<(), IngestError>>,
+    ) -> Result<(), AskError> {
+        self.send(Command::Dismiss(session, facts, reply))
+    }
+
+    /// Keeps until when the user has seen everything that ended. The reply comes after that is saved.
+    pub fn mark_seen(
+        &self,
+        until_ms: Millis,
+        reply: ReplyCallback<Result<(), IngestError>>,
+    ) -> Result<(), AskError> {
+        self.send(Command::MarkSeen(until_ms, reply))
     }
 
     /// Queries at most `limit` events after a sequence number of the change log, of one session or of all. `None` if

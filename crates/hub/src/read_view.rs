@@ -9,8 +9,8 @@ use std::{
 };
 
 use subscope_model::{
-    AgentId, Event, HITS_SCHEMA, Hits, IdMatches, Millis, Problem, SearchQuery, SessionId, SessionPage,
-    SessionRow, SessionStatus, Stats, StatsQuery, Tree, Zone,
+    AgentId, Event, HITS_SCHEMA, Hits, IdMatches, Looks, Millis, Problem, SearchQuery, SessionId,
+    SessionPage, SessionRow, SessionStatus, Stats, StatsQuery, Tree, Zone,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 use subscope_store::{Access, History, OpenError, StoreError, TextIndex};
@@ -217,6 +217,11 @@ impl Queries for HubAnswers<'_> {
 
     fn tree(&mut self, session: &SessionId) -> QueryResult<Option<Tree>> {
         Ok(self.view.tree(session))
+    }
+
+    fn looks(&mut self) -> QueryResult<Looks> {
+        let looks = self.view.read("what the user has seen", |store| store.looks());
+        looks.ok_or_else(|| QueryError::failed("the store cannot be read"))
     }
 
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {

@@ -131,3 +131,26 @@ fn answers_have_what_was_acknowledged_before_the_question() {
     check(&start(sqlite(folder.path())));
     check(&start(MemoryStore::new()));
 }
+
+#[test]
+fn what_the_user_has_seen_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let looks = |hub: &HubHandle| {
+        ask(|reply| hub.ask(None, reply, |queries| queries.looks())).recv_timeout(LIMIT).unwrap().unwrap()
+    };
+    let hub = start(sqlite(folder.path()));
+    let handle = hub.handle();
+    let first = looks(&handle).seen_until_ms;
+    assert!(first.is_some(), "the first look begins with the first hub");
+    let facts: Vec<subscope_model::Text> = vec!["a1 silent 5".into()];
+    let dismissed = facts.clone();
+    ask(|reply| handle.dismiss("s".into(), dismissed, reply)).recv_timeout(LIMIT).unwrap().unwrap();
+    ask(|reply| handle.mark_seen(i64::MAX, reply)).recv_timeout(LIMIT).unwrap().unwrap();
+    let before = looks(&handle);
+    assert!(before.seen_until_ms >= first && before.seen_until_ms < Some(i64::MAX));
+    drop((handle, hub));
+    let hub = start(sqlite(folder.path()));
+    let after = looks(&hub.handle());
+    assert_eq!(after, before);
+    assert_eq!(after.dismissed[&"s".into()], facts);
+}

@@ -1,10 +1,8 @@
 //! How urgently a session needs a person: the order of session lists in every frontend.
 
-use std::collections::HashMap;
-
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, AgentId, AgentStatus, Flag, LivenessKind, Millis, SessionId, SessionRow};
+use crate::{Agent, Flag, Millis, NeedGroup, SessionId, SessionNeed, SessionRow};
 
 /// How urgently a session needs a person, the most urgent first.
 #[derive(
@@ -35,49 +33,16 @@ pub enum Attention {
 }
 
 impl Attention {
-    /// Returns the class of a session with these agents, whose latest run started at a time ([`crate::Session::run_started_at_ms`]).
-    pub fn of(agents: &[Agent], run_started_at_ms: Option<Millis>) -> Self {
-        let mut attention = Self::Ended;
-        for agent in agents.iter().filter(|agent| agent.is_at_work() && !agent.has(Flag::Warmup)) {
-            if agent.waits_for_person() {
-                return Self::Waiting;
-            }
-            let is_troubled = agent.has(Flag::Stalled) || agent.has(Flag::Failing);
-            attention = attention.min(if is_troubled { Self::Trouble } else { Self::Live });
+    /// Returns the class of a session with these agents and their need.
+    pub fn of(agents: &[Agent], need: Option<&SessionNeed>) -> Self {
+        if !agents.iter().any(|agent| agent.is_at_work() && !agent.has(Flag::Warmup)) {
+            return Self::Ended;
         }
-        if attention == Self::Live && has_unresolved_end(agents, run_started_at_ms) {
-            Self::Trouble
-        } else {
-            attention
+        match need.map(|need| need.group) {
+            Some(NeedGroup::Waits) => Self::Waiting,
+            Some(NeedGroup::Trouble) => Self::Trouble,
+            Some(NeedGroup::Perhaps) | None => Self::Live,
         }
-    }
-}
-
-/// Whether an agent has failed or is lost below one that is still at work.
-fn has_unresolved_end(agents: &[Agent], run_started_at_ms: Option<Millis>) -> bool {
-    let by_id: HashMap<&AgentId, &Agent> = agents.iter().map(|agent| (&agent.id, agent)).collect();
-    let parent = |agent: &Agent| agent.parent_id.as_ref().and_then(|id| by_id.get(id).copied());
-    let is_unresolved = |agent: &Agent| {
-        parent(agent).is_some_and(|parent| {
-            agent.has_failed_below(parent, run_started_at_ms) || agent.is_lost_below(parent)
-        })
-    };
-    agents.iter().any(is_unresolved)
-}
-
-impl Agent {
-    /// Whether the agent has failed below one that is still at work. What failed before the latest run of the session
-    /// started is over: the person has gone on since.
-    pub fn has_failed_below(&self, parent: &Self, run_started_at_ms: Option<Millis>) -> bool {
-        let is_earlier = self.ended_at_ms.zip(run_started_at_ms).is_some_and(|(ended, since)| ended < since);
-        self.status == AgentStatus::Failed && !self.is_copy() && parent.is_at_work() && !is_earlier
-    }
-
-    /// Whether the agent is lost below one that waits for its subagents, and not in the background.
-    pub fn is_lost_below(&self, parent: &Self) -> bool {
-        let waits = parent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Children);
-        let is_needed = waits && parent.status.is_live() && !self.background;
-        self.status == AgentStatus::Lost && !self.is_copy() && is_needed
     }
 }
 
@@ -96,11 +61,15 @@ impl SessionRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Liveness;
+    use crate::{AgentId, AgentStatus, Liveness, LivenessKind};
 
     fn agent(id: &str, status: AgentStatus, parent: Option<&str>) -> Agent {
         let parent_id = parent.map(AgentId::from);
         Agent { parent_id, ..Agent::unknown(AgentId::from(id), u32::from(parent.is_some()), status) }
+    }
+
+    fn class(agents: &[Agent], run_started_at_ms: Option<Millis>) -> Attention {
+        Attention::of(agents, SessionNeed::of(agents, run_started_at_ms).as_ref())
     }
 
     #[test]
@@ -111,37 +80,37 @@ mod tests {
             agent("b", AgentStatus::Running, Some("root")),
             agent("c", AgentStatus::Failed, Some("a")),
         ];
-        assert_eq!(Attention::of(&agents, None), Attention::Live, "the parent of the failed agent has ended");
+        assert_eq!(class(&agents, None), Attention::Live, "the parent of the failed agent has ended");
         agents[3].parent_id = Some("root".into());
-        assert_eq!(Attention::of(&agents, None), Attention::Trouble);
+        assert_eq!(class(&agents, None), Attention::Trouble);
         agents[3].ended_at_ms = Some(5);
-        assert_eq!(Attention::of(&agents, Some(6)), Attention::Live, "the person has gone on since");
-        assert_eq!(Attention::of(&agents, Some(5)), Attention::Trouble);
+        assert_eq!(class(&agents, Some(6)), Attention::Live, "the person has gone on since");
+        assert_eq!(class(&agents, Some(5)), Attention::Trouble);
         agents[3].flags = vec![Flag::Copied];
-        assert_eq!(Attention::of(&agents, None), Attention::Live);
+        assert_eq!(class(&agents, None), Attention::Live);
         agents[2].flags = vec![Flag::Stalled];
-        assert_eq!(Attention::of(&agents, None), Attention::Trouble);
+        assert_eq!(class(&agents, None), Attention::Trouble);
         let wait =
             |kind| Liveness { kind, name: None, count: None, limit: None, since_ms: None, inferred: false };
         agents[2].liveness = Some(wait(LivenessKind::Permission));
-        assert_eq!(Attention::of(&agents, None), Attention::Waiting);
+        assert_eq!(class(&agents, None), Attention::Waiting);
         agents[2].flags = Vec::new();
         for kind in [LivenessKind::Permission, LivenessKind::Question, LivenessKind::Plan] {
             agents[2].liveness = Some(wait(kind));
-            assert_eq!(Attention::of(&agents, None), Attention::Waiting, "{kind:?}");
+            assert_eq!(class(&agents, None), Attention::Waiting, "{kind:?}");
             agents[2].liveness = Some(Liveness { inferred: true, ..wait(kind) });
-            assert_eq!(Attention::of(&agents, None), Attention::Live, "a guess is no fact: {kind:?}");
+            assert_eq!(class(&agents, None), Attention::Live, "a guess is no fact: {kind:?}");
         }
         agents[2].liveness = Some(wait(LivenessKind::Model));
         agents[1].status = AgentStatus::Lost;
-        assert_eq!(Attention::of(&agents, None), Attention::Live, "the root goes on without it");
+        assert_eq!(class(&agents, None), Attention::Live, "the root goes on without it");
         agents[0].liveness = Some(wait(LivenessKind::Children));
-        assert_eq!(Attention::of(&agents, None), Attention::Trouble, "the root waits for a lost agent");
+        assert_eq!(class(&agents, None), Attention::Trouble, "the root waits for a lost agent");
         agents[1].background = true;
-        assert_eq!(Attention::of(&agents, None), Attention::Live, "nobody waits for it");
+        assert_eq!(class(&agents, None), Attention::Live, "nobody waits for it");
         agents.truncate(2);
         agents[0].liveness = Some(wait(LivenessKind::Idle));
-        assert_eq!(Attention::of(&agents, None), Attention::Ended, "the root waits for the next prompt");
-        assert_eq!(Attention::of(&[], None), Attention::Ended);
+        assert_eq!(class(&agents, None), Attention::Ended, "the root waits for the next prompt");
+        assert_eq!(class(&[], None), Attention::Ended);
     }
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agent, AgentId, AgentStatus, Attention, MicroUsd, Millis, Session, Summary, Text, ToolStatus, Tree, Usage,
+    Agent, AgentId, AgentStatus, Attention, MicroUsd, Millis, Session, SessionNeed, Summary, Text,
+    ToolStatus, Tree, Usage,
 };
 
 /// Schema version of [`Comparison`]. Changes within it are additive only.
@@ -60,6 +61,7 @@ impl<'t> Compared<'t> {
         for row in below() {
             *by_type.entry(row.agent_type.as_deref().unwrap_or("unknown").to_owned()).or_default() += 1;
         }
+        let need = SessionNeed::of(agents, self.tree.session.run_started_at_ms);
         Summary {
             agents: top.subtree.agents.saturating_sub(1),
             pending: count(AgentStatus::Pending),
@@ -81,7 +83,8 @@ impl<'t> Compared<'t> {
             wall_ms: top.subtree.wall_ms,
             agent_ms: top.subtree.agent_ms,
             by_type,
-            attention: Attention::of(agents, self.tree.session.run_started_at_ms),
+            attention: Attention::of(agents, need.as_ref()),
+            need,
         }
     }
 }

@@ -17,9 +17,11 @@ mod feed;
 mod groups;
 mod hub;
 mod id;
+mod inbox;
 mod iteration;
 mod list;
 mod live_view;
+mod need;
 mod observation;
 mod people;
 mod price;
@@ -59,6 +61,7 @@ pub use hub::{
     SearchQuery, SessionPage, Status, StopChannel,
 };
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id, stable_hash};
+pub use inbox::{INBOX_SCHEMA, Inbox, InboxEntry, Looks};
 pub use iteration::{
     ITERATION_SCHEMA, ITERATIONS_SCHEMA, Iteration, IterationMeta, IterationStatus, Iterations,
 };
@@ -67,6 +70,7 @@ pub use list::{
     SlowCall, Stats, StatsGroup, StatsQuery, StatsRow,
 };
 pub use live_view::LiveView;
+pub use need::{AgentNeed, NeedGroup, NeedReason, SILENT_EVIDENCE, SessionNeed};
 pub use observation::{
     AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
     Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnInput, SpawnMode,

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agent, AgentId, AgentStatus, Attention, Flag, MicroUsd, Millis, Problem, SessionId, Text, ToolStatus,
-    Tree, Usage, Zone, zone::is_unnamed,
+    Agent, AgentId, AgentStatus, Attention, Flag, MicroUsd, Millis, Problem, SessionId, SessionNeed, Text,
+    ToolStatus, Tree, Usage, Zone, zone::is_unnamed,
 };
 
 /// Schema version of session lists.
@@ -44,6 +44,9 @@ pub struct SessionRow {
     /// How urgently it needs a person.
     #[serde(default)]
     pub attention: Attention,
+    /// What it needs of a person; `None` if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<SessionNeed>,
     /// Time of the first event.
     pub started_at_ms: Option<Millis>,
     /// Time of the last event.
@@ -116,7 +119,8 @@ impl SessionRow {
     /// Returns the row of a tree.
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
-        let attention = Attention::of(&tree.agents, session.run_started_at_ms);
+        let need = SessionNeed::of(&tree.agents, session.run_started_at_ms);
+        let attention = Attention::of(&tree.agents, need.as_ref());
         Self {
             id: session.id.clone(),
             harness: session.harness.clone(),
@@ -124,6 +128,7 @@ impl SessionRow {
             title: session.title.clone().or_else(|| first_agent(tree)),
             status: if attention == Attention::Ended { SessionStatus::Ended } else { SessionStatus::Live },
             attention,
+            need,
             started_at_ms: session.started_at_ms,
             last_event_at_ms: session.ended_at_ms,
             runs: session.runs,
@@ -159,6 +164,7 @@ impl SessionRow {
             title: None,
             status: SessionStatus::Ended,
             attention: Attention::Ended,
+            need: None,
             started_at_ms: None,
             last_event_at_ms: None,
             runs: 0,

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
-    ExecutionTrace, Groups, Hits, IdMatches, IterationMeta, Iterations, OneAgent, Ordered, People,
+    ExecutionTrace, Groups, Hits, IdMatches, Inbox, IterationMeta, Iterations, OneAgent, Ordered, People,
     ProcessEnd, ProcessNoteLine, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder,
     TrajectoryLine, Tree, WorkingSessions,
     feed::{FeedPosition, MissedData},
@@ -96,6 +96,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "`GET /api/v1/stats?by=` of a team's server",
     ),
     FormatSchema::of::<Hits>("hits", "Texts that a search found", "`search --json`, `GET /api/v1/search`"),
+    FormatSchema::of::<Inbox>(
+        "inbox",
+        "What needs the user, and what ended since the user looked",
+        "`GET /api/v1/inbox`, `inbox` of `status --json`",
+    ),
     FormatSchema::of::<IterationMeta>(
         "iteration",
         "A recorded run of a command",

@@ -10,8 +10,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Actor, AgentId, Attention, Basis, EndEvidence, MicroUsd, Millis, Payload, Problem, SessionId, Text,
-    ToolUseId, Usage,
+    Actor, AgentId, Attention, Basis, EndEvidence, MicroUsd, Millis, Payload, Problem, SessionId,
+    SessionNeed, Text, ToolUseId, Usage,
 };
 
 /// Schema version of [`Tree`]. Changes within it are additive only.
@@ -562,4 +562,7 @@ pub struct Summary {
     /// How urgently the session needs a person.
     #[serde(default)]
     pub attention: Attention,
+    /// What it needs of a person; `None` if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<SessionNeed>,
 }

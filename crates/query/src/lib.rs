@@ -8,13 +8,13 @@
 mod list_query;
 mod polled_sessions;
 
-use std::error::Error;
+use std::{collections::HashSet, error::Error};
 
 pub use list_query::ListQuery;
 pub use polled_sessions::PolledSessions;
 use subscope_model::{
-    AGENT_SCHEMA, AgentId, Hits, IdMatches, Millis, OneAgent, SearchQuery, SessionId, SessionPage, Stats,
-    StatsQuery, Status, Tree,
+    AGENT_SCHEMA, AgentId, Attention, Hits, IdMatches, Inbox, Looks, Millis, OneAgent, SearchQuery,
+    SessionId, SessionPage, SessionRow, Stats, StatsQuery, Status, Tree,
 };
 
 /// Most sessions looked at for an agent's id. Ids are random; a copied session has the same ones.
@@ -22,6 +22,12 @@ const MAX_SESSIONS_PER_AGENT: usize = 100;
 
 /// Most live sessions that a status is made of.
 const MAX_STATUS_SESSIONS: usize = 200;
+
+/// Most live sessions that an inbox is made of, and rows of a page of those that ended.
+const MAX_INBOX_SESSIONS: usize = 1_000;
+
+/// Sessions at which an inbox looks for no more that ended.
+const MAX_NEWS_SESSIONS: usize = 20_000;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +71,9 @@ pub trait Queries {
     /// Returns ids of sessions and of their subagents with a prefix, at most `limit` of each kind.
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches>;
 
+    /// Returns what the user has seen.
+    fn looks(&mut self) -> QueryResult<Looks>;
+
     /// Returns statistics over the sessions and days that a query covers.
     fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats>;
 
@@ -97,16 +106,34 @@ pub trait Queries {
     }
 
     /// Returns the newest live sessions, at most `limit`.
-    fn live_sessions(&mut self, limit: usize) -> QueryResult<Vec<SessionId>> {
-        let page = self.sessions(&ListQuery::live(limit))?;
-        Ok(page.sessions.into_iter().map(|row| row.id).collect())
+    fn live_sessions(&mut self, limit: usize) -> QueryResult<Vec<SessionRow>> {
+        Ok(self.sessions(&ListQuery::live(limit))?.sessions)
+    }
+
+    /// Returns what needs the user, and what ended since the user looked.
+    fn inbox(&mut self, now: Millis) -> QueryResult<Inbox> {
+        let looks = self.looks()?;
+        let mut rows = self.live_sessions(MAX_INBOX_SESSIONS)?;
+        let live: HashSet<SessionId> = rows.iter().map(|row| row.id.clone()).collect();
+        let mut query = ListQuery::first(MAX_INBOX_SESSIONS);
+        loop {
+            let page = self.sessions(&query)?;
+            let last = page.sessions.last().filter(|last| looks.may_lack_news(last));
+            query.after = last.map(|last| (last.last_event_at_ms.unwrap_or(0), last.id.clone()));
+            // A row that says that it is live and is not listed as such was left behind.
+            let is_over = |row: &SessionRow| row.attention == Attention::Ended && !live.contains(&row.id);
+            rows.extend(page.sessions.into_iter().filter(is_over));
+            if page.next.is_none() || query.after.is_none() || rows.len() >= MAX_NEWS_SESSIONS {
+                return Ok(Inbox::of(&rows, &looks, now));
+            }
+        }
     }
 
     /// Returns the counts of agents at work in all live sessions, or in one; zero for an unknown one.
     fn status(&mut self, session: Option<&SessionId>, now: Millis) -> QueryResult<Status> {
         let sessions = match session {
             Some(session) => vec![session.clone()],
-            None => self.live_sessions(MAX_STATUS_SESSIONS)?,
+            None => self.live_sessions(MAX_STATUS_SESSIONS)?.into_iter().map(|row| row.id).collect(),
         };
         let mut trees = Vec::new();
         for session in sessions {

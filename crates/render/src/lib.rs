@@ -7,6 +7,7 @@ pub mod blocks;
 pub mod breakdown;
 pub mod chart;
 pub mod comparison;
+pub mod inbox;
 pub mod markdown;
 pub mod rows;
 pub mod safe;

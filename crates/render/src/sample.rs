@@ -271,6 +271,7 @@ pub(crate) fn session() -> Tree {
         agent_ms: Some(430_000),
         by_type: [("Explore".to_owned(), 3), ("Plan".to_owned(), 2)].into(),
         attention: subscope_model::Attention::Waiting,
+        need: None,
     };
     tree.problems =
         vec![Problem { at: "a74a5.jsonl:17".into(), what: "not JSON; the line is kept as text".into() }];

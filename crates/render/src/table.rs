@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use subscope_model::{
-    Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus, Zone,
+    Inbox, Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus, Zone,
 };
 
 use crate::{
+    inbox::{certain_parts, ended_words},
     style::{Ink, Style, StyledLine, write_lines},
     text,
 };
@@ -137,32 +138,27 @@ fn short_id(id: &str, style: &Style) -> String {
     style.one_line(&head, SHORT_ID)
 }
 
-/// Renders a status line without a line end: counts of running, waiting, stalled and stopping subagents, and the cost
-/// so far.
-pub fn render_status(status: &Status, style: &Style) -> String {
+/// Renders a status line without a line end: number of subagents at work, the sessions that need the user with their age,
+/// agents that are asked to stop, the cost so far, and what ended since the user looked.
+pub fn render_status(status: &Status, inbox: Option<&Inbox>, offset_minutes: i32, style: &Style) -> String {
     let glyphs = style.glyphs();
     let mut parts = vec![match status.running {
         0 => "no agents".to_owned(),
         1 => format!("{}1 agent", glyphs.current),
         count => format!("{}{count} agents", glyphs.current),
     }];
-    let mut push_count = |count: u64, since: Option<Millis>, one: &str, several: &str| {
-        if let Some(first) = since.filter(|_| count > 0) {
-            let words = if count == 1 { one } else { several };
-            parts.push(format!("{count} {words} {}", ago(status.at_ms - first)));
-        }
-    };
-    let (waiting, since) = (status.waiting_for_permission, status.waiting_since_ms);
-    push_count(waiting, since, "waits for permission", "wait for permission");
-    push_count(status.waiting_for_answer, status.answer_since_ms, "asks a question", "ask a question");
-    let (plans, since) = (status.waiting_for_plan, status.plan_since_ms);
-    push_count(plans, since, "waits with a plan", "wait with plans");
-    push_count(status.stalled, status.stalled_since_ms, "stalled", "stalled");
+    if let Some(inbox) = inbox {
+        parts.extend(certain_parts(inbox, glyphs).into_iter().map(|part| {
+            let age = inbox.since_ms(part.group).map(|since| format!(" {}", ago(status.at_ms - since)));
+            format!("{}{}", part.words, age.unwrap_or_default())
+        }));
+    }
     match status.stopping {
         0 => {}
         count => parts.push(format!("{count} stopping")),
     }
     parts.extend(status.cost_micro_usd.map(|cost| style.money(cost, status.cost_floor)));
+    parts.extend(inbox.and_then(|inbox| ended_words(inbox, offset_minutes, style)));
     parts.join(&format!(" {} ", glyphs.dot))
 }
 
@@ -354,7 +350,7 @@ pub fn render_hits(hits: &[SearchHit], now: Millis, style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{AgentStatus, Attention, Flag, SessionStatus, Usage};
+    use subscope_model::{AgentStatus, Attention, Flag, Looks, SessionStatus, Usage};
 
     use super::*;
 
@@ -376,6 +372,7 @@ mod tests {
             cost_micro_usd: Some(920_000),
             cost_floor: false,
             attention: Attention::Live,
+            need: None,
             is_own: false,
             root: Some(AgentStatus::Running),
             kept_at_ms: None,
@@ -419,7 +416,11 @@ mod tests {
     #[test]
     fn status_counts_who_works_and_who_waits() {
         let style = Style { color: false, ascii: false, width: 80 };
-        assert_eq!(render_status(&Status::of(&[], 0), &style), "no agents");
+        let line = |tree: &subscope_model::Tree, looks: &Looks| {
+            let inbox = Inbox::of(&[SessionRow::of(tree)], looks, 181_000);
+            render_status(&Status::of(std::slice::from_ref(tree), 181_000), Some(&inbox), 0, &style)
+        };
+        assert_eq!(render_status(&Status::of(&[], 0), None, 0, &style), "no agents");
         let mut tree = crate::sample::session();
         for agent in tree.agents.iter_mut().skip(1) {
             agent.status = AgentStatus::Running;
@@ -430,13 +431,16 @@ mod tests {
         tree.summary.cost_micro_usd = Some(1_200_000);
         tree.summary.cost_floor = false;
         let count = tree.agents.len() - 1;
-        let line = render_status(&Status::of(&[tree], 181_000), &style);
-        assert_eq!(line, format!("▸{count} agents · {count} stalled 3m · $1.20"));
+        let looks = Looks { seen_until_ms: Some(0), ..Looks::default() };
+        assert_eq!(line(&tree, &looks), format!("▸{count} agents · ! 1 in trouble 3m · $1.20"));
+        tree.agents.iter_mut().for_each(|agent| agent.status = AgentStatus::Failed);
+        tree.session.ended_at_ms = Some(1);
+        assert_eq!(line(&tree, &looks), "no agents · $1.20 · since 00:00 ✗ 1 failed $1.20");
         let mut tree = crate::sample::session();
         tree.agents.iter_mut().skip(1).for_each(|agent| agent.flags.clear());
         tree.agents[1].status = AgentStatus::Running;
         tree.agents[1].flags = vec![Flag::Stopping];
-        let line = render_status(&Status::of(&[tree], 181_000), &style);
+        let line = line(&tree, &looks);
         assert!(line.contains(" · 1 stopping · "), "{line}");
     }
 

@@ -231,6 +231,8 @@ struct Label {
     notes: String,
     /// Current activity, if it has no line of its own.
     activity: Option<(Ink, String)>,
+    /// Whether the agent has ended: its troubles are over.
+    is_over: bool,
 }
 
 /// Least columns of an activity; with less room it is omitted.
@@ -276,7 +278,7 @@ impl Label {
             Detail::Off | Detail::Moderate | Detail::Full => None,
         };
         let activity = activity.map(|(ink, words)| (ink, format!("  {} {words}", style.glyphs().current)));
-        Self { tag, description, troubles, notes, activity }
+        Self { tag, description, troubles, notes, activity, is_over: !agent.status.is_live() }
     }
 
     fn width(&self) -> usize {
@@ -312,7 +314,8 @@ impl Label {
         let cut = |line: &mut StyledLine, ink: Option<Ink>, words: &str| {
             line.add(ink, &text::truncate_with(words, end.saturating_sub(line.width()), mark));
         };
-        cut(line, Some(if asks { ink } else { Ink::Stalled }), &self.troubles);
+        let trouble = if self.is_over { Ink::Done } else { Ink::Stalled };
+        cut(line, Some(if asks { ink } else { trouble }), &self.troubles);
         let room = end.saturating_sub(line.width());
         if let Some((ink, words)) =
             self.activity.as_ref().filter(|(_, words)| room >= LEAST_ACTIVITY.min(text::width(words)))

@@ -7,6 +7,7 @@ mod comparison;
 mod documentation;
 mod events;
 mod hooks;
+mod inbox;
 mod index;
 mod ingest;
 mod live;
@@ -22,8 +23,8 @@ use axum::{Router, http::StatusCode, middleware};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use subscope_model::{
-    Comparison, FormatSchema, Health, Hits, IdMatches, Iterations, OneAgent, Ordered, Sending, SessionPage,
-    Setup, Spending, Stats, Status, Tree,
+    Comparison, FormatSchema, Health, Hits, IdMatches, Inbox, Iterations, Looks, OneAgent, Ordered, Sending,
+    SessionPage, Setup, Spending, Stats, Status, Tree,
 };
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -84,6 +85,8 @@ const BODY_TYPES: BodyTypes = BodyTypes {
     requests: &[
         SchemaGenerator::subschema_for::<subscope_client::publish::Event>,
         SchemaGenerator::subschema_for::<codes::SignInRequest>,
+        SchemaGenerator::subschema_for::<inbox::Dismissal>,
+        SchemaGenerator::subschema_for::<inbox::Seen>,
         SchemaGenerator::subschema_for::<index::IndexBody>,
     ],
     responses: &[
@@ -93,7 +96,9 @@ const BODY_TYPES: BodyTypes = BodyTypes {
         SchemaGenerator::subschema_for::<Health>,
         SchemaGenerator::subschema_for::<Hits>,
         SchemaGenerator::subschema_for::<IdMatches>,
+        SchemaGenerator::subschema_for::<Inbox>,
         SchemaGenerator::subschema_for::<Iterations>,
+        SchemaGenerator::subschema_for::<Looks>,
         SchemaGenerator::subschema_for::<OneAgent>,
         SchemaGenerator::subschema_for::<Ordered>,
         SchemaGenerator::subschema_for::<Sending>,
@@ -133,6 +138,10 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(session_history::export))
         .routes(routes!(session_history::events))
         .routes(routes!(stop::post))
+        .routes(routes!(inbox::get))
+        .routes(routes!(inbox::looks))
+        .routes(routes!(inbox::dismiss))
+        .routes(routes!(inbox::seen))
         .routes(routes!(comparison::compare))
         .routes(routes!(comparison::iterations))
         .routes(routes!(live::get))
@@ -183,8 +192,10 @@ mod tests {
         let expected = [
             "GET /api/v1/agents/{id}",
             "GET /api/v1/compare",
+            "GET /api/v1/inbox",
             "GET /api/v1/iterations",
             "GET /api/v1/live",
+            "GET /api/v1/looks",
             "GET /api/v1/names",
             "GET /api/v1/search",
             "GET /api/v1/sending",
@@ -207,6 +218,8 @@ mod tests {
             "POST /api/v1/drain",
             "POST /api/v1/index",
             "POST /api/v1/ingest/{dialect}",
+            "POST /api/v1/seen",
+            "POST /api/v1/sessions/{id}/dismiss",
             "POST /api/v1/sign-in",
             "POST /hooks/{harness}",
             "POST /subagent-events",

@@ -29,7 +29,8 @@ pub use sqlite::{
 };
 pub use stats::is_of_project;
 use subscope_model::{
-    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
+    Agent, AgentId, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
+    Zone,
 };
 pub use subscope_query::ListQuery;
 use subscope_query::QueryError;
@@ -281,6 +282,12 @@ pub trait Ledger: Send {
     /// Returns the sessions with input that their rows do not contain, including input of earlier processes.
     fn sessions_with_unprocessed_input(&self) -> StoreResult<Vec<SessionId>>;
 
+    /// Replaces the facts of a session that the user has dismissed.
+    fn dismiss(&mut self, session: &SessionId, facts: &[Text], at_ms: Millis) -> StoreResult<()>;
+
+    /// Records that the user has seen everything that ended up to a time. It never moves back.
+    fn mark_seen(&mut self, until_ms: Millis) -> StoreResult<()>;
+
     /// Frees caches; called when nothing was written for a while.
     fn release_memory(&mut self) {}
 }
@@ -378,6 +385,9 @@ pub trait History: SessionQueries {
 
     /// Returns what the agents that started on a day of a zone (days since 1970) have cost: those of one session, or all.
     fn cost_of_day(&self, day: i64, zone: &Zone, session: Option<&SessionId>) -> StoreResult<DayCost>;
+
+    /// Returns what the user has seen.
+    fn looks(&self) -> StoreResult<Looks>;
 
     /// Returns the last assigned event number; 0 if there is none.
     fn last_seq(&self) -> u64;

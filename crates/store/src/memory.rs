@@ -8,8 +8,8 @@ use std::{
 };
 
 use subscope_model::{
-    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsQuery, Text, Tree,
-    Zone,
+    AgentId, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsQuery,
+    Text, Tree, Zone,
 };
 
 use crate::{
@@ -46,6 +46,7 @@ struct MemoryRows {
     inbox_bytes: usize,
     /// Number of deliveries that were dropped from the inbox.
     dropped: u64,
+    looks: Looks,
     seq: u64,
     rev: u64,
 }
@@ -132,6 +133,17 @@ impl Ledger for MemoryStore {
         let excess = rows.log.len().saturating_sub(rows.max_log_events.unwrap_or(MAX_LOG_EVENTS));
         rows.log.drain(..excess);
         Ok(events)
+    }
+
+    fn dismiss(&mut self, session: &SessionId, facts: &[Text], _: Millis) -> StoreResult<()> {
+        self.rows().looks.dismissed.insert(session.clone(), facts.to_vec());
+        Ok(())
+    }
+
+    fn mark_seen(&mut self, until_ms: Millis) -> StoreResult<()> {
+        let mut rows = self.rows();
+        rows.looks.seen_until_ms = rows.looks.seen_until_ms.max(Some(until_ms));
+        Ok(())
     }
 
     fn reserve_revs(&mut self, count: u64) -> StoreResult<u64> {
@@ -297,6 +309,10 @@ impl History for MemoryStore {
         let rows = self.rows();
         let of = rows.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
         Ok(of.map(|(_, tree)| days::cost_of_day(tree, day, zone)).fold(DayCost::default(), Add::add))
+    }
+
+    fn looks(&self) -> StoreResult<Looks> {
+        Ok(self.rows().looks.clone())
     }
 
     fn last_seq(&self) -> u64 {

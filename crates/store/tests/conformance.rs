@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use subscope_model::{Event, Millis, SessionId, SessionKeys, StatsQuery, Tree, Zone, parse_rfc3339};
+use subscope_model::{Event, Looks, Millis, SessionId, SessionKeys, StatsQuery, Tree, Zone, parse_rfc3339};
 use subscope_store::{
     Access, Commit, DayCost, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
     ReceivedInput, SessionQueries, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
@@ -53,6 +53,37 @@ fn a_committed_tree_comes_back_as_it_was() {
         assert_eq!(store.tree(&other.session.id).unwrap().as_ref(), Some(&other), "{which}");
         assert_eq!(store.list(&all()).unwrap().len(), 2, "{which}");
     });
+}
+
+#[test]
+fn what_the_user_has_seen_is_kept() {
+    for_each_store(|which, store| {
+        assert_eq!(store.looks().unwrap(), Looks::default(), "{which}");
+        store.dismiss(&"s".into(), &["a1 silent 5".into()], 10).unwrap();
+        store.dismiss(&"t".into(), &["a1 plan 5".into()], 11).unwrap();
+        store.dismiss(&"s".into(), &["a2 plan 6".into(), "a3 failed 7".into()], 12).unwrap();
+        store.mark_seen(20).unwrap();
+        store.mark_seen(15).unwrap();
+        let looks = store.looks().unwrap();
+        assert_eq!(looks.seen_until_ms, Some(20), "{which}: never back");
+        assert_eq!(
+            looks.dismissed[&"s".into()],
+            ["a2 plan 6".into(), "a3 failed 7".into()],
+            "{which}: the last one"
+        );
+        assert_eq!(looks.dismissed.len(), 2, "{which}");
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let open = |access| SqliteStore::open(folder.path(), access, "1", 1).unwrap();
+    let mut store = open(Access::Write);
+    store.dismiss(&"s".into(), &["a1 silent 5".into()], 10).unwrap();
+    store.mark_seen(20).unwrap();
+    drop(store);
+    let looks = open(Access::Read).looks().unwrap();
+    assert_eq!((looks.seen_until_ms, looks.dismissed.len()), (Some(20), 1), "after a restart");
+    open(Access::Write).forget(&["s".into()]).unwrap();
+    let looks = open(Access::Read).looks().unwrap();
+    assert_eq!((looks.seen_until_ms, looks.dismissed.len()), (Some(20), 0), "forgotten");
 }
 
 #[test]
@@ -659,7 +690,7 @@ fn figures_by_day_of_version_4_are_made_anew_from_trees() {
     drop(store);
     let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
     db.execute_batch(
-        "DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL); PRAGMA user_version = 4",
+        "DROP TABLE looks; DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL); PRAGMA user_version = 4",
     )
     .unwrap();
     drop(db);
@@ -673,7 +704,7 @@ fn figures_by_day_of_version_4_are_made_anew_from_trees() {
 fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    for version in [6, 1_000, -1] {
+    for version in [7, 1_000, -1] {
         drop(SqliteStore::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
         db.pragma_update(None, "user_version", version).unwrap();
@@ -701,14 +732,14 @@ fn a_file_is_a_source_of_each_session_that_its_lines_name() {
     // Of version 3, which knew one session of a file.
     drop(SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap());
     let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
-    let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name NOT IN ('facts', 'quarters', 'sources')";
+    let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name NOT IN ('facts', 'looks', 'quarters', 'sources')";
     let tables: Vec<String> =
         db.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     for table in tables {
         db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
     }
     db.execute_batch(
-        "DROP TABLE sources; DROP TABLE facts; DROP TABLE quarters; PRAGMA user_version = 3;
+        "DROP TABLE sources; DROP TABLE facts; DROP TABLE looks; DROP TABLE quarters; PRAGMA user_version = 3;
         CREATE TABLE days(session_no INTEGER NOT NULL);
         CREATE TABLE sources(
             path BLOB PRIMARY KEY, session_no INTEGER NOT NULL, inode INTEGER NOT NULL, bytes INTEGER NOT NULL,

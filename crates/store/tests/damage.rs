@@ -11,7 +11,7 @@ use std::{
 };
 
 use rusqlite::Connection;
-use subscope_model::{Event, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Tree};
+use subscope_model::{Event, Looks, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Tree};
 use subscope_store::{
     Access, Commit, DuplicateScan, FileIdentity, History, Ledger, ListQuery, ReceivedInput, SessionPart,
     SessionQueries, SetAside, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
@@ -88,7 +88,12 @@ fn fill(folder: &Path) {
             sessions: vec![session.clone()],
         });
         store.commit(&Commit { received: received.collect(), ..Commit::default() }).unwrap();
+        if at < 2 {
+            store.dismiss(&session, &["a1 silent 5".into(), "a2 plan".into()], 60).unwrap();
+        }
     }
+    store.mark_seen(50).unwrap();
+    store.mark_seen(70).unwrap();
     // A delivery about two sessions.
     let parts = [0, 1].map(|at| SessionPart {
         session: id(at),
@@ -125,6 +130,7 @@ struct Known {
     received: Vec<Vec<ReceivedInput>>,
     events: Vec<Vec<Event>>,
     forgotten: Vec<SessionId>,
+    looks: Looks,
     /// Not due although nothing of it is up to date: its transcript is gone.
     is_frozen: Vec<bool>,
 }
@@ -145,6 +151,7 @@ fn known(folder: &Path) -> Known {
         received: each().map(|id| store.received_of(&id).unwrap()).collect(),
         events: each().map(|id| store.events_after(0, Some(&id), 100).unwrap().unwrap()).collect(),
         forgotten: store.forgotten_sessions().unwrap(),
+        looks: store.looks().unwrap(),
         is_frozen: each().map(|id| !due.contains(&id)).collect(),
     }
 }
@@ -155,11 +162,14 @@ fn downgrade(folder: &Path, version: i64) {
     let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%'";
     let tables: Vec<String> =
         db.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    assert_eq!(tables.len(), 15);
-    db.execute_batch("DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL)").unwrap();
+    assert_eq!(tables.len(), 16);
+    db.execute_batch("DROP TABLE looks").unwrap();
+    if version < 5 {
+        db.execute_batch("DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL)").unwrap();
+    }
     if version < 4 {
         db.execute_batch("DROP TABLE facts").unwrap();
-        for table in tables.iter().filter(|table| !["facts", "quarters"].contains(&table.as_str())) {
+        for table in tables.iter().filter(|table| !["facts", "looks", "quarters"].contains(&table.as_str())) {
             db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
         }
     }
@@ -197,15 +207,17 @@ fn spoil(folder: &Path, how: &str) {
 
 #[test]
 fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
-    for version in [5, 4, 3, 2, 1] {
+    for version in [6, 5, 4, 3, 2, 1] {
         for how in ["header", "first page", "index page", "index pages"] {
             let folder = tempfile::tempdir().unwrap();
             fill(folder.path());
-            let before = known(folder.path());
+            let mut before = known(folder.path());
+            assert_eq!((before.looks.seen_until_ms, before.looks.dismissed.len()), (Some(70), 2));
             assert_eq!((before.rows.len(), before.shared.len(), before.sources.len()), (4, 1, 5));
             assert_eq!(before.is_frozen, [false, false, true, true, false]);
             assert!(before.rows.iter().all(|row| row.kept_at_ms.is_some()));
-            if version < 5 {
+            if version < 6 {
+                before.looks = Looks::default();
                 downgrade(folder.path(), version);
             }
             spoil(folder.path(), how);
@@ -221,10 +233,10 @@ fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
 
 #[test]
 fn an_older_store_is_read_and_brought_up_to_date() {
-    for version in [4, 3, 2, 1] {
+    for version in [5, 4, 3, 2, 1] {
         let folder = tempfile::tempdir().unwrap();
         fill(folder.path());
-        let before = known(folder.path());
+        let before = Known { looks: Looks::default(), ..known(folder.path()) };
         downgrade(folder.path(), version);
         if version > 1 {
             assert_eq!(known(folder.path()), before, "{version}: only read");

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, GroupQuery, Groups, Hits, IdMatches, Millis, People, SearchQuery, SessionId, SessionPage,
+    AgentId, GroupQuery, Groups, Hits, IdMatches, Looks, Millis, People, SearchQuery, SessionId, SessionPage,
     SessionRow, Stats, StatsQuery, Tree, WorkingSessions,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
@@ -269,6 +269,10 @@ impl Queries for Reader {
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
         let agents = self.agents_with_prefix(prefix, limit)?;
         Ok(IdMatches::of(self.sessions_with_prefix(prefix, limit)?, agents))
+    }
+
+    fn looks(&mut self) -> QueryResult<Looks> {
+        Err(QueryError::Unsupported("a team's server does not keep what its readers have seen"))
     }
 
     fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {

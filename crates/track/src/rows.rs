@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::Path};
 use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentStatus, Attention, Basis, Checksum, Flag, Millis, Problem, Session, SessionId,
-    SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, VendorCost,
-    VendorUnit,
+    SessionNeed, SourceKind, SpawnMode, Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree,
+    VendorCost, VendorUnit,
 };
 
 use crate::{
@@ -445,13 +445,15 @@ fn summarize(
     let mut total = AgentFigures::default();
     own.iter().for_each(|figures| total.add(figures));
     let (cost, cost_floor) = total.known_cost();
+    let need = SessionNeed::of(rows, run_started_at_ms);
     let mut sum = Summary {
         usage: total.known_usage(),
         cost_micro_usd: cost,
         cost_floor,
         permissions_asked: permissions_asked(facts),
         vendor_costs: vendor_costs(facts),
-        attention: Attention::of(rows, run_started_at_ms),
+        attention: Attention::of(rows, need.as_ref()),
+        need,
         ..Summary::default()
     };
     for row in rows {

@@ -4,7 +4,8 @@
 //! `lost` is derived from silence, the end of a pipe or the end of the session; the evidence says which.
 
 use subscope_model::{
-    AgentStatus, EndEvidence, Millis, Outcome, ProcessExit, SourceKind, SpawnMode, StopStep, Text, ToolClass,
+    AgentStatus, EndEvidence, Millis, Outcome, ProcessExit, SILENT_EVIDENCE, SourceKind, SpawnMode, StopStep,
+    Text, ToolClass,
 };
 
 use crate::{
@@ -389,7 +390,7 @@ impl Derivation<'_> {
         match silence.last {
             // The limit, not the silence so far, which would be another at each derivation.
             Some(last) if silent(last) >= silence.lost_after_ms => {
-                Some(format!("silent for {} min", silence.lost_after_ms / 60_000))
+                Some(format!("{SILENT_EVIDENCE}{} min", silence.lost_after_ms / 60_000))
             }
             Some(_) => None,
             // The agent has no times: use the session's last event, else the end of the file.

@@ -2,8 +2,8 @@
 //! and settings.
 
 use subscope_model::{
-    AgentId, Event, Hits, Iteration, Millis, Ordered, SearchQuery, SessionId, SessionRow, Stats, StatsQuery,
-    Tree,
+    AgentId, Event, Hits, Iteration, Looks, Millis, Ordered, SearchQuery, SessionId, SessionRow, Stats,
+    StatsQuery, Text, Tree,
 };
 
 use crate::settings::{Choice, Setting};
@@ -27,6 +27,12 @@ pub enum Question {
     Stats(StatsQuery),
     /// List the recorded iterations of `run` in the projects of all sessions, the newest first.
     Iterations,
+    /// Say what the user has seen.
+    Looks,
+    /// Dismiss these facts of a session.
+    Dismiss(SessionId, Vec<Text>),
+    /// Mark everything that ended up to a time as seen.
+    MarkSeen(Millis),
     /// Ask a subagent to stop.
     Stop(SessionId, AgentId),
     /// Open the web page in a browser.
@@ -56,6 +62,8 @@ pub enum Answer {
     Stats(StatsQuery, Box<Stats>),
     /// To [`Question::Iterations`].
     Iterations(Vec<Iteration>),
+    /// To [`Question::Looks`], [`Question::Dismiss`] and [`Question::MarkSeen`].
+    Looks(Looks),
     /// To [`Question::Stop`].
     Ordered(Ordered),
     /// To [`Question::Page`]: the page's URL.

@@ -143,7 +143,7 @@ struct MainLoop<'a> {
     /// Questions to send again: the queue was full.
     backlog: Vec<Question>,
     /// Number of waiting agents in the window's title.
-    titled: Option<usize>,
+    titled: Option<u32>,
 }
 
 impl MainLoop<'_> {
@@ -277,7 +277,7 @@ impl MainLoop<'_> {
             update(&mut self.state, UiMessage::Resize(width, height));
         }
         refresh(&mut self.state);
-        let waiting = self.state.trees.counts().waiting;
+        let waiting = self.state.inbox.certain();
         if self.titled.replace(waiting) != Some(waiting) {
             self.screen.write(&screen::title(waiting))?;
         }

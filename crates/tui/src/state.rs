@@ -13,7 +13,9 @@ pub(crate) mod trees;
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentId, EventKind, Millis, SessionId, Text, ToolStatus, ToolUseId, Tree};
+use subscope_model::{
+    Agent, AgentId, EventKind, Inbox, Looks, Millis, SessionId, Text, ToolStatus, ToolUseId, Tree,
+};
 use subscope_render::{Detail, Ink, TreeRow, text, timeline::Outline};
 
 use self::{
@@ -71,6 +73,12 @@ pub struct UiState {
     /// Time travel in a session; `None` shows now.
     pub(crate) travel: Option<TimeTravel>,
     pub(crate) alerts: AlertLog,
+    /// What needs the user, and what ended since the user looked.
+    pub(crate) inbox: Inbox,
+    /// What the user has seen, as the host last said.
+    pub(crate) looks: Looks,
+    /// When that was asked for, by the monotonic clock.
+    pub(crate) looks_queried_ms: Option<Millis>,
     /// The current search and its hits.
     pub(crate) search: Search,
     /// Whether the selection follows the agent that acts.
@@ -351,6 +359,9 @@ impl UiState {
             reports: Reports::default(),
             travel: None,
             alerts: AlertLog::default(),
+            inbox: Inbox::default(),
+            looks: Looks::default(),
+            looks_queried_ms: None,
             search: Search::default(),
             is_following: false,
             notice: None,

@@ -3,6 +3,7 @@
 mod actions;
 mod display;
 mod feed;
+mod inbox;
 mod mouse;
 mod navigation;
 mod overlay;
@@ -13,7 +14,7 @@ mod time;
 use self::navigation::{Direction, Stride};
 pub(crate) use self::reports::compared;
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
-use subscope_model::{Millis, SessionId, Update};
+use subscope_model::{Inbox, Millis, SessionId, Update};
 use subscope_render::{Ink, chosen_rows, timeline::outline};
 
 use crate::{
@@ -122,6 +123,7 @@ fn is_news(state: &UiState, message: &UiMessage) -> bool {
             Ok(Answer::Sessions(rows, has_more)) => {
                 (rows, *has_more) != (&state.sessions.history, state.sessions.has_more)
             }
+            Ok(Answer::Looks(looks)) => *looks != state.looks,
             _ => true,
         },
         UiMessage::Key(_)
@@ -201,6 +203,8 @@ fn act(state: &mut UiState, action: keys::Action) -> Vec<Effect> {
         A::Follow => actions::toggle_following(state),
         A::Spawn => actions::select_spawner(state),
         A::Alert => actions::select_next_alert(state),
+        A::Dismiss => return inbox::dismiss(state),
+        A::MarkRead => return inbox::mark_read(state),
         A::Help => state.overlay = Some(Overlay::Help(0)),
         A::Stop => actions::ask_to_stop(state),
         A::Open => return actions::agent_text(state).map(Effect::Open).into_iter().collect(),
@@ -234,10 +238,12 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
     let is_old = state.awake_ms - state.sessions.queried_ms >= SESSIONS_MS;
     if !state.is_replay && (state.sessions.limit == 0 || is_old) {
         state.sessions.limit = state.sessions.limit.max(FIRST_SESSIONS);
+        inbox::extend_history(state);
         state.sessions.queried_ms = state.awake_ms;
         let question = Question::Sessions(state.sessions.limit);
         ask(state, &mut effects, question);
     }
+    inbox::on_tick(state, &mut effects);
     if state.dirty.load_at.is_some_and(|due| due <= state.awake_ms) {
         state.dirty.load_at = None;
         load_selected(state, &mut effects);
@@ -326,19 +332,12 @@ pub fn refresh(state: &mut UiState) {
     if state.dirty.sessions {
         let before = state.sessions.selected.clone();
         state.sessions.rebuild(&state.trees);
+        state.inbox = Inbox::of(&state.sessions.rows, &state.looks, state.now_ms);
         state.dirty.sessions = false;
         if state.sessions.selected != before {
             state.selected_call = None;
             schedule_load(state);
         }
-    }
-    // A session is read once a person has it on the screen.
-    if !state.view.is_overview()
-        && state.sessions.is_user_choice
-        && let Some(session) = state.session().cloned()
-        && state.sessions.unread.remove(&session)
-    {
-        state.sessions.rebuild(&state.trees);
     }
     if state.dirty.rows {
         state.dirty.rows = false;

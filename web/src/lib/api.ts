@@ -1,5 +1,5 @@
 // The page's queries: to the hub or team's server that serves it, or to the session embedded in a saved page.
-import type { Comparison, ContentLevel, Event, Hits, IdMatches, Iterations, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
+import type { Comparison, ContentLevel, Event, Hits, IdMatches, Inbox, Iterations, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -120,6 +120,12 @@ export interface Api {
   setup(): Promise<Setup>;
   /** What this machine sends to its team, with an example at a level; at that of the settings if it is undefined. */
   sending(level: ContentLevel | undefined): Promise<Sending>;
+  /** What needs the user, and what ended since the user looked. */
+  inbox(): Promise<Inbox>;
+  /** Dismisses facts of a session: they do not need the user any more. */
+  dismiss(session: string, facts: string[]): Promise<void>;
+  /** Marks everything that ended up to a time as seen. */
+  markSeen(until: number): Promise<void>;
   stop(session: string, agent: string): Promise<Ordered>;
   exported(session: string, form: Form): string;
 }
@@ -161,6 +167,14 @@ export async function signIn(code: string): Promise<void> {
   if (!answer.ok) await answered(answer);
 }
 
+const posted = (path: string, body: object): Promise<Response> =>
+  fetch(path, { method: "POST", headers: { "content-type": "application/json", "x-subscope": "1" }, body: JSON.stringify(body) });
+
+/** Refuses an answer that is an error; the others have no body. */
+async function kept(response: Response): Promise<void> {
+  if (!response.ok) await answered(response);
+}
+
 const served: Api = {
   isServed: true,
   isTeam: false,
@@ -179,14 +193,10 @@ const served: Api = {
   names: (prefix, limit) => get("/api/v1/names", { prefix, limit }),
   setup: () => get("/api/v1/setup"),
   sending: (level) => get("/api/v1/sending", { level }),
-  stop: async (session, agent) =>
-    answered(
-      await fetch(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {
-        method: "POST",
-        headers: { "content-type": "application/json", "x-subscope": "1" },
-        body: "{}",
-      }),
-    ),
+  stop: async (session, agent) => answered(await posted(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {})),
+  inbox: () => get("/api/v1/inbox"),
+  dismiss: async (session, facts) => kept(await posted(`${of(session)}/dismiss`, { facts })),
+  markSeen: async (until) => kept(await posted("/api/v1/seen", { until_ms: until })),
   exported: (session, form) => address(`${of(session)}/export`, { as: form }),
 };
 
@@ -202,6 +212,9 @@ const team: Api = {
   setup: onlyThere("settings are"),
   sending: onlyThere("what is sent is known"),
   stop: onlyThere("agents are stopped"),
+  inbox: onlyThere("what needs its user is kept"),
+  dismiss: onlyThere("what needs its user is dismissed"),
+  markSeen: onlyThere("what its user has seen is kept"),
   exported: () => "",
 };
 
@@ -238,6 +251,9 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     setup: nowhere,
     sending: nowhere,
     stop: nowhere,
+    inbox: nowhere,
+    dismiss: nowhere,
+    markSeen: nowhere,
     exported: () => "",
   };
 }

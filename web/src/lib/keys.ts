@@ -12,6 +12,8 @@ export const KEYS: Key[] = [
   { keys: ["f"], does: "finds a session in the list", where: "everywhere" },
   { keys: ["["], does: "hides the list of sessions, or shows it", where: "everywhere" },
   { keys: ["h"], does: "shows what is live", where: "everywhere" },
+  { keys: ["u"], does: "marks all that ended as read", where: "everywhere" },
+  { keys: ["d"], does: "dismisses what a session needs, on its row in Needs you", where: "everywhere" },
   { keys: ["j", "ArrowDown"], does: "goes to the next row", where: "everywhere" },
   { keys: ["k", "ArrowUp"], does: "goes to the previous row", where: "everywhere" },
   { keys: ["ArrowRight", "ArrowLeft"], does: "unfolds, folds what is below the row: agents, then calls", where: "everywhere" },

@@ -1,76 +1,120 @@
-// Requests that wait for a person, the most urgent first, and sessions that finished and were not viewed since.
-import type { Agent } from "../model";
-import { api } from "./api";
-import { byAttention } from "./order.svelte";
+// The inbox: sessions that need a person, the most urgent first, and those that ended since the user looked. The hub decides
+// and keeps both, for all faces.
+import { untrack } from "svelte";
+import type { Agent, AgentNeed, Inbox, InboxEntry, SessionRow } from "../model";
+import { api, carriedTree } from "./api";
 import { commandOf } from "./payload";
-import { router } from "./route.svelte";
-import { store, type Shown } from "./store.svelte";
-import { NEED_REASONS, needOf, type NeedReason } from "./words";
-
-export interface Need {
-  key: string;
-  shown: Shown;
-  agent: Agent;
-  reason: NeedReason;
-}
+import { store } from "./store.svelte";
 
 /** How many events of an agent are looked through for what it wants to do. */
 const LOOKED_THROUGH = 200;
 
-/** A run that ended longer ago than this when its event arrives does not count as just finished. */
-const FRESH_MS = 60_000;
+/** Delay from a change of what sessions need to the request, so that a burst is one. */
+const SETTLED_MS = 60;
+
+/** Interval of requests: another face may have dismissed something. */
+const PACE_MS = 10_000;
 
 class Needs {
+  /** As the hub last said. */
+  inbox: Inbox | null = $state.raw(null);
+  /** Why the last change was not kept. */
+  said = $state("");
   /** Whole commands that wait for permission, by the key of their need. */
   commands: ReadonlyMap<string, string> = $state.raw(new Map());
-  /** Sessions with a run that ended since the user last viewed them. */
-  unread: ReadonlySet<string> = $state.raw(new Set());
   #asked = new Set<string>();
+  #alarm: ReturnType<typeof setTimeout> | undefined;
 
-  all: Need[] = $derived.by(() => {
-    // A team's sessions need their own users.
-    if (api.isTeam) return [];
-    const troubled = store.ids
-      .flatMap((id) => store.get(id) ?? [])
-      .filter(({ attention }) => attention === "waiting" || attention === "trouble")
-      .sort((one, other) => byAttention(one.row(), other.row()));
-    const found = troubled.flatMap((shown) => {
-      const byId = new Map(shown.agents.map((agent) => [agent.id, agent]));
-      return shown.agents.flatMap((agent): Need[] => {
-        const reason = needOf(agent, byId.get(agent.parent_id ?? ""), shown.session);
-        return reason === null ? [] : [{ key: `${shown.id}/${agent.id}/${agent.liveness?.since_ms ?? ""}`, shown, agent, reason }];
-      });
-    });
-    return found.sort((one, other) => NEED_REASONS.indexOf(one.reason) - NEED_REASONS.indexOf(other.reason));
-  });
-
-  finished: Shown[] = $derived([...this.unread].flatMap((id) => store.get(id) ?? []).filter(({ isLive }) => !isLive));
+  entries: InboxEntry[] = $derived(this.inbox?.entries ?? []);
+  ended: SessionRow[] = $derived(this.inbox?.ended ?? []);
+  /** How many sessions need the user for certain: guesses are not counted. */
+  count: number = $derived((this.inbox?.waits ?? 0) + (this.inbox?.trouble ?? 0));
 
   start(): void {
-    store.watch((event) => {
-      const isFresh = event.at_ms !== null && Date.now() - event.at_ms < FRESH_MS;
-      if (event.kind === "run.end" && isFresh) this.unread = new Set([...this.unread, event.session_id]);
-    });
+    if (carriedTree) {
+      this.inbox = ofSaved();
+      return;
+    }
+    // What the sessions need, and which are at work, as the stream says.
+    const facts = $derived(
+      store.ids
+        .flatMap((id) => store.get(id) ?? [])
+        .map(({ id, summary, session }) => `${id} ${summary.attention} ${summary.attention === "ended" ? session.ended_at_ms : ""} ${summary.need?.agents.map(needKey).join() ?? ""}`)
+        .join("\n"),
+    );
     $effect.root(() => {
       $effect(() => {
-        for (const need of this.all) if (need.reason === "waiting") void this.#ask(need);
+        void facts;
+        if (store.epoch > 0) untrack(() => this.#askSoon());
       });
       $effect(() => {
-        const { name, session } = router.route;
-        if (name === "session" && this.unread.has(session)) this.unread = new Set([...this.unread].filter((id) => id !== session));
+        for (const { session } of this.entries) {
+          for (const need of session.need?.agents ?? []) if (need.group === "waits") void this.#askCommand(session.id, need);
+        }
       });
     });
+    setInterval(() => void this.#ask(), PACE_MS);
+  }
+
+  /** The agent of a need, if its rows are known. */
+  agent(session: string, need: AgentNeed): Agent | undefined {
+    return store.get(session)?.agents.find(({ id }) => id === need.agent_id);
+  }
+
+  /** The complete command that waits for permission if it is loaded, else its beginning from the row. */
+  command(session: string, need: AgentNeed): string {
+    const agent = this.agent(session, need);
+    const whole = this.commands.get(`${session}/${needKey(need)}`);
+    if (need.group !== "waits") return need.reason === "failed" ? (agent?.error ?? "") : "";
+    return whole ?? agent?.tools.findLast((tool) => tool.status === "open" && tool.name === agent.liveness?.name)?.detail ?? "";
+  }
+
+  async dismiss(session: string, facts: string[]): Promise<void> {
+    await this.#keep(api.dismiss(session, facts));
+  }
+
+  async markRead(): Promise<void> {
+    if (this.inbox) await this.#keep(api.markSeen(this.inbox.at_ms));
+  }
+
+  async #keep(change: Promise<void>): Promise<void> {
+    try {
+      await change;
+      this.said = "";
+    } catch (error) {
+      this.said = error instanceof Error ? error.message : String(error);
+    }
+    await this.#ask();
+  }
+
+  #askSoon(): void {
+    this.#alarm ??= setTimeout(() => {
+      this.#alarm = undefined;
+      void this.#ask();
+    }, SETTLED_MS);
+  }
+
+  async #ask(): Promise<void> {
+    if (store.state === "refused") return;
+    try {
+      const inbox = await api.inbox();
+      // Answers may arrive in another order.
+      if (inbox.at_ms >= (this.inbox?.at_ms ?? 0)) this.inbox = inbox;
+    } catch {
+      // The hub does not answer: the stream reports it, and the timer retries.
+    }
   }
 
   /** Asks for the whole command that waits: rows have only its beginning. */
-  async #ask({ key, shown, agent }: Need): Promise<void> {
+  async #askCommand(session: string, need: AgentNeed): Promise<void> {
+    const key = `${session}/${needKey(need)}`;
     if (this.#asked.has(key)) return;
     this.#asked.add(key);
     try {
-      const { events } = await api.feed(shown.id, { agent: agent.id, limit: LOOKED_THROUGH });
-      const name = agent.liveness?.name;
+      const { events } = await api.feed(session, { agent: need.agent_id, limit: LOOKED_THROUGH });
+      const name = this.agent(session, need)?.liveness?.name;
       const call = events.findLast(
-        ({ kind, data }) => (kind === "permission.request" || kind === "tool.pre") && data["tool_name"] === name,
+        ({ kind, data }) => (kind === "permission.request" || kind === "tool.pre") && (name === undefined || data["tool_name"] === name),
       );
       const command = commandOf(call?.data["input"]);
       if (command !== "") this.commands = new Map([...this.commands, [key, command]]);
@@ -79,6 +123,33 @@ class Needs {
       this.#asked.delete(key);
     }
   }
+}
+
+/** What identifies the need of an agent in its session. */
+export const needKey = ({ agent_id, reason, since_ms }: AgentNeed): string => `${agent_id} ${reason} ${since_ms ?? ""}`;
+
+/** The inbox of a saved page: what its session needed when it was saved. Nobody keeps what the reader dismisses. */
+function ofSaved(): Inbox | null {
+  const need = carriedTree?.summary.need;
+  const shown = carriedTree && store.get(carriedTree.session.id);
+  if (!need || !shown || !shown.isLive) return null;
+  const count = (group: string): number => Number(need.group === group);
+  return {
+    schema: "subscope.inbox/1",
+    waits: count("waits"),
+    trouble: count("trouble"),
+    perhaps: count("perhaps"),
+    entries: [{ session: { ...shown.row(), need }, facts: [] }],
+    seen_until_ms: null,
+    finished: 0,
+    failed: 0,
+    stopped: 0,
+    lost: 0,
+    ended: [],
+    cost_micro_usd: null,
+    cost_floor: false,
+    at_ms: 0,
+  };
 }
 
 export const needs = new Needs();

@@ -63,6 +63,7 @@ export class Shown {
       title: this.title ?? before?.title ?? null,
       status: this.isLive ? "live" : "ended",
       attention: summary.attention,
+      ...(summary.need ? { need: summary.need } : {}),
       last_event_at_ms: session.ended_at_ms,
       agents: summary.agents,
       running: summary.running,

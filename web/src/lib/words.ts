@@ -1,5 +1,5 @@
 // Labels and phrases of the page, the same as in the terminal UI.
-import type { Agent, AgentStatus, Attention, Event, Liveness, Session, ToolCall, Usage, VendorUnit } from "../model";
+import type { Agent, AgentNeed, AgentStatus, Attention, Event, Inbox, Liveness, NeedGroup, SessionNeed, ToolCall, Usage, VendorUnit } from "../model";
 import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
@@ -147,38 +147,34 @@ export function cached({ input_tokens, cache_read_tokens, cache_write_tokens }: 
   return given === 0 ? "" : ` (${Math.floor((cache_read_tokens * 100) / given)} %)`;
 }
 
-/** Why an agent needs a person, the most urgent reason first. */
-export const NEED_REASONS = ["waiting", "stalled", "lost", "failing", "failed"] as const;
-export type NeedReason = (typeof NEED_REASONS)[number];
+/** The glyph of each group of needs, the same as in the terminal. */
+export const NEED_GLYPHS: Record<NeedGroup, string> = { waits: "◆", trouble: "!", perhaps: "~" };
 
-/** Why an agent needs a person; `null` if it does not. The marks of endings are kept for agents that have ended. */
-export function needOf(agent: Agent, parent: Agent | undefined, session: Session): NeedReason | null {
-  if (waitsForPerson(agent)) return "waiting";
-  if (isAtWork(agent)) return (["stalled", "failing"] as const).find((flag) => agent.flags.includes(flag)) ?? null;
-  if (!parent) return null;
-  if (isLostBelow(agent, parent)) return "lost";
-  return hasFailedBelow(agent, parent, session) ? "failed" : null;
+/** What an agent needs, and since when: `is stalled · 12m 3s`, `may wait for you: no result of Read for 57s`. */
+export function needWords({ words, reason, since_ms }: AgentNeed, now: number): string {
+  if (since_ms === null) return oneLine(words);
+  return `${oneLine(words)}${reason === "may_wait" ? " for " : " · "}${seconds(now - since_ms)}`;
 }
 
-/** What an agent with a need does, in words. */
-export function needWords(reason: NeedReason, agent: Agent): string {
-  switch (reason) {
-    case "waiting":
-      return askWords(agent.liveness?.kind);
-    case "stalled":
-      return "is stalled";
-    case "lost":
-      return "is lost, and waited for";
-    case "failing":
-      return "keeps failing";
-    case "failed":
-      return "has failed";
-  }
+/** The trouble of a session in a word or two: that of its agents if they have the same. */
+export function troubleWords(need: SessionNeed | undefined): string {
+  const reasons = new Set(need?.agents.filter(({ group }) => group === "trouble").map(({ reason }) => reason));
+  const only = reasons.size === 1 ? [...reasons][0] : undefined;
+  return only === "stalled" ? "stalled" : only === "lost" ? "lost" : only === "failing" ? "keeps failing" : "in trouble";
+}
+
+/** How many sessions need the user for certain, in parts: `◆ 2 wait for you`, `! 1 in trouble`. */
+export function certainParts({ waits, trouble }: Pick<Inbox, "waits" | "trouble">): { group: NeedGroup; words: string }[] {
+  const parts: { group: NeedGroup; count: number; words: string }[] = [
+    { group: "waits", count: waits, words: waits === 1 ? "waits for you" : "wait for you" },
+    { group: "trouble", count: trouble, words: "in trouble" },
+  ];
+  return parts.filter(({ count }) => count > 0).map(({ group, count, words }) => ({ group, words: `${NEED_GLYPHS[group]} ${count} ${words}` }));
 }
 
 /** What an agent asks of a person, by a wait's kind or the `asks` of a request. */
 function askWords(what: unknown): string {
-  return what === "question" ? "asks a question" : what === "plan" ? "presents a plan" : "asks for permission";
+  return what === "question" ? "asks you a question" : what === "plan" ? "waits for your decision about its plan" : "waits for your permission";
 }
 
 /** What a request to the person is about. */
@@ -190,18 +186,6 @@ export function requestWords({ data }: Event): string {
 export function waitsForPerson(agent: Agent): boolean {
   const live = agent.liveness;
   return isLive(agent) && live !== undefined && live !== null && !live.inferred && ["permission", "question", "plan"].includes(live.kind);
-}
-
-/** Whether the agent is lost below one that waits for its subagents, and not in the background. */
-function isLostBelow(agent: Agent, parent: Agent): boolean {
-  const isNeeded = isLive(parent) && parent.liveness?.kind === "children" && !agent.background;
-  return agent.status === "lost" && !agent.flags.includes("copied") && isNeeded;
-}
-
-/** Whether the agent failed below an agent that is still at work; failures before the latest run do not count. */
-function hasFailedBelow(agent: Agent, parent: Agent, { run_started_at_ms: since }: Session): boolean {
-  const isEarlier = agent.ended_at_ms !== null && since !== undefined && agent.ended_at_ms < since;
-  return agent.status === "failed" && !agent.flags.includes("copied") && isAtWork(parent) && !isEarlier;
 }
 
 /** The most relevant agent of a session: the one that needs a person, else the one whose current action began last. */

@@ -36,6 +36,46 @@ class Problem(TypedDict):
 # How urgently a session needs a person, the most urgent first.
 Attention = Literal["waiting", "trouble", "live", "ended"]
 
+# How certain it is that a session needs a person, and how urgent; the most urgent first.
+NeedGroup = Literal["waits", "trouble", "perhaps"]
+
+# Why an agent needs a person.
+NeedReason = Literal["permission", "question", "plan", "stalled", "lost", "failing", "failed", "may_wait"]
+
+
+class AgentNeed(TypedDict):
+    """An agent that needs a person."""
+
+    # The agent.
+    agent_id: str
+    # Its display name.
+    title: str
+    # The group of its reason.
+    group: NeedGroup
+    # Why it needs a person.
+    reason: NeedReason
+    # The same as a predicate of the title: `waits for your permission: Bash`.
+    words: str
+    # Since when: the begin of the wait, the last sign of a silent agent, the first of the failed calls, the end.
+    since_ms: int | None
+
+
+class SessionNeed(TypedDict):
+    """What a session needs of a person: one entry of the inbox, with its agents below it."""
+
+    # The most urgent group of its agents.
+    group: NeedGroup
+    # The agents of that group as a sentence: `Explore: Map the cart is stalled`, `40 agents are stalled`.
+    words: str
+    # Number of agents that wait for a person.
+    waits: int
+    # Number of agents in trouble.
+    trouble: int
+    # Number of agents that may wait for a person.
+    perhaps: int
+    # The agents, the most urgent group first, then the one that needs a person for the longest; the first hundred.
+    agents: list[AgentNeed]
+
 
 class Session(TypedDict):
     """A conversation of a harness."""
@@ -261,6 +301,8 @@ class Summary(TypedDict):
     by_type: dict[str, int]
     # How urgently the session needs a person.
     attention: Attention
+    # What it needs of a person; `None` if nothing.
+    need: NotRequired[SessionNeed]
 
 
 class Tree(TypedDict):
@@ -442,6 +484,8 @@ class SessionRow(TypedDict):
     status: SessionStatus
     # How urgently it needs a person.
     attention: Attention
+    # What it needs of a person; `None` if nothing.
+    need: NotRequired[SessionNeed]
     # Time of the first event.
     started_at_ms: int | None
     # Time of the last event.
@@ -771,6 +815,48 @@ class Ordered(TypedDict):
     reached: bool
     # How the request reaches the agent.
     told_by: StopChannel
+
+
+class InboxEntry(TypedDict):
+    """A session that needs a person."""
+
+    # The session; its `need` has the agents and the reasons.
+    session: SessionRow
+    # What identifies the need: the facts that a dismissal names.
+    facts: list[str]
+
+
+class Inbox(TypedDict):
+    """What needs the user, and what ended since the user last looked."""
+
+    # Always [`INBOX_SCHEMA`].
+    schema: str
+    # Number of sessions that wait for the user.
+    waits: int
+    # Number of sessions in trouble.
+    trouble: int
+    # Number of sessions that may wait for the user.
+    perhaps: int
+    # The sessions that need the user and were not dismissed, the most urgent first.
+    entries: list[InboxEntry]
+    # Until when the user has seen what ended; `None` if that is not kept, and nothing is listed as ended then.
+    seen_until_ms: int | None
+    # Number of sessions that finished since then.
+    finished: int
+    # Number of sessions that failed since then.
+    failed: int
+    # Number of sessions that were stopped since then.
+    stopped: int
+    # Number of sessions that were lost since then, and ask for nobody.
+    lost: int
+    # The sessions that ended since then, the newest first; the first 200.
+    ended: list[SessionRow]
+    # Cost of all sessions with an event since then; `None` if no price is known.
+    cost_micro_usd: int | None
+    # Whether the cost is a lower bound.
+    cost_floor: bool
+    # Time of this answer.
+    at_ms: int
 
 
 class Side(TypedDict):

@@ -1,7 +1,7 @@
 //! `subscope stop`: sends a stop request to the hub, which keeps it until it was delivered to the agent or the agent
 //! has ended.
 
-use subscope_client::ClientError;
+use subscope_client::{Client, ClientError};
 use subscope_harness::hooked;
 use subscope_model::{Ordered, StopChannel};
 use subscope_render::safe;
@@ -43,6 +43,15 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
     output::print(&format!("{}\n", safe::line(&line, context.style(None).charset())))
 }
 
+/// Connects to the running hub. `hint` says what to do if none runs.
+pub(crate) fn running_hub(hint: &str, context: &Context) -> Result<Client, CliError> {
+    HubConnection::new(StartPolicy::Never, context)?.hub().map_err(|no_hub| match no_hub {
+        NoHub::Unresponsive(why) => CliError::failed(why),
+        NoHub::Failed(why) => CliError::failed(why).hint(hint),
+        NoHub::NotWanted | NoHub::Locked => CliError::failed("no hub runs").hint(hint),
+    })
+}
+
 /// Sends a stop request for a subagent to the running hub.
 pub(crate) fn request_stop(
     session: Option<&str>,
@@ -50,12 +59,7 @@ pub(crate) fn request_stop(
     context: &Context,
 ) -> Result<Ordered, CliError> {
     let hint = "only a hub can ask the agent to stop: start `subscope serve`";
-    let mut hub = HubConnection::new(StartPolicy::Never, context)?.hub().map_err(|no_hub| match no_hub {
-        NoHub::Unresponsive(why) => CliError::failed(why),
-        NoHub::Failed(why) => CliError::failed(why).hint(hint),
-        NoHub::NotWanted | NoHub::Locked => CliError::failed("no hub runs").hint(hint),
-    })?;
-    hub.stop(session, agent).map_err(|error| {
+    running_hub(hint, context)?.stop(session, agent).map_err(|error| {
         if let ClientError::Refused { message, .. } = &error
             && !message.is_empty()
         {

@@ -3,11 +3,11 @@
 use subscope_collect::archive::Archive;
 use subscope_hub::search::search;
 use subscope_model::{
-    HITS_SCHEMA, Hits, IdMatches, Millis, STATS_SCHEMA, SearchQuery, SessionId, SessionPage, Stats,
-    StatsQuery, Status, Tree,
+    HITS_SCHEMA, Hits, IdMatches, Looks, Millis, STATS_SCHEMA, SearchQuery, SessionId, SessionPage,
+    SessionRow, Stats, StatsQuery, Status, Tree,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
-use subscope_store::{SessionQueries, SqliteStore, TextIndex};
+use subscope_store::{History, SessionQueries, SqliteStore, TextIndex};
 
 use crate::{
     command::target::{ReadOptions, load_session},
@@ -47,9 +47,13 @@ impl Queries for StoredSessions {
         Ok(search(&self.store, &[], texts, archive, query)?)
     }
 
-    fn live_sessions(&mut self, limit: usize) -> QueryResult<Vec<SessionId>> {
+    fn live_sessions(&mut self, limit: usize) -> QueryResult<Vec<SessionRow>> {
         let rows = self.store.list(&ListQuery::live(limit))?.into_iter();
-        Ok(rows.filter(|row| row.last_event_at_ms >= Some(self.silent_since)).map(|row| row.id).collect())
+        Ok(rows.filter(|row| row.last_event_at_ms >= Some(self.silent_since)).collect())
+    }
+
+    fn looks(&mut self) -> QueryResult<Looks> {
+        Ok(self.store.looks()?)
     }
 }
 
@@ -72,6 +76,10 @@ impl Queries for UnstoredSessions<'_> {
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
         let matching = self.on_disk.iter().filter(|session| session.starts_with(prefix));
         Ok(IdMatches::of(matching.take(limit).cloned().collect(), Vec::new()))
+    }
+
+    fn looks(&mut self) -> QueryResult<Looks> {
+        Ok(Looks::default())
     }
 
     fn stats(&mut self, _: &StatsQuery) -> QueryResult<Stats> {

@@ -65,6 +65,14 @@ impl EventLoop {
                     self.queue.is_woken = self.driver.wake_with(self.queue.waker.clone());
                 }
             }
+            Command::Dismiss(session, facts, reply) => {
+                let at_ms = self.time.now_ms();
+                reply(self.store.dismiss(&session, &facts, at_ms).map_err(|error| (&error).into()));
+            }
+            Command::MarkSeen(until_ms, reply) => {
+                let until_ms = until_ms.min(self.time.now_ms());
+                reply(self.store.mark_seen(until_ms).map_err(|error| (&error).into()));
+            }
             Command::SetIndexing(is_indexing) => self.startup.is_indexing = is_indexing,
             Command::Wake => self.queue.waker.has_woken(),
             Command::Stop => return LoopControl::Stop,
@@ -136,6 +144,8 @@ impl EventLoop {
             Command::Ingest(..)
             | Command::CommitIndexBatch(..)
             | Command::SessionsOfAgent(..)
+            | Command::Dismiss(..)
+            | Command::MarkSeen(..)
             | Command::EnableWaking
             | Command::SetIndexing(_)
             | Command::Wake

@@ -12,7 +12,7 @@ use subscope_hub::{
     AgentLabel, Commit, History, Ledger, ListQuery, ReceivedInput, SessionQueries, Store, StoreError,
 };
 use subscope_model::{
-    AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
+    AgentId, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
 };
 use subscope_store::{DayCost, KeySet, OpenReader, StoredFacts};
 
@@ -65,6 +65,20 @@ impl<S: Store> Ledger for Failing<S> {
             Err(StoreError::Full)
         } else {
             self.inner.commit(commit)
+        }
+    }
+
+    fn dismiss(&mut self, session: &SessionId, facts: &[Text], at_ms: Millis) -> Result<(), StoreError> {
+        match self.fails_commits.load(Ordering::SeqCst) {
+            true => Err(StoreError::Full),
+            false => self.inner.dismiss(session, facts, at_ms),
+        }
+    }
+
+    fn mark_seen(&mut self, until_ms: Millis) -> Result<(), StoreError> {
+        match self.fails_commits.load(Ordering::SeqCst) {
+            true => Err(StoreError::Full),
+            false => self.inner.mark_seen(until_ms),
         }
     }
 
@@ -181,6 +195,10 @@ impl<S: Store> History for Failing<S> {
 
     fn cost_of_day(&self, day: i64, zone: &Zone, session: Option<&SessionId>) -> Result<DayCost, StoreError> {
         self.read(|store| store.cost_of_day(day, zone, session))
+    }
+
+    fn looks(&self) -> Result<Looks, StoreError> {
+        self.read(|store| store.looks())
     }
 
     fn last_seq(&self) -> u64 {

@@ -35,7 +35,7 @@ pub(super) fn all() -> Vec<Tool> {
         tool(
             LIST_SESSIONS,
             "Lists the sessions of agents in this project, the newest first: id, title (the first prompt), whether it is \
-             live, when it was, how many subagents it has and how many of them run or failed, tool calls, tokens, cost.",
+             live, what it needs of its person (`need`), when it was, how many subagents it has and how many of them run or failed, tool calls, tokens, cost.",
             &[],
             json!({
                 "limit": limit(SESSIONS), "after": after(),

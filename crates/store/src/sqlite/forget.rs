@@ -109,6 +109,7 @@ fn delete_sessions(
     for session in sessions {
         for table_and_filter in [
             "unsettled WHERE session = ?1",
+            "looks WHERE session = ?1",
             "changes WHERE seq IN (SELECT seq FROM changes_of WHERE session = ?1)",
             "changes_of WHERE session = ?1",
         ] {

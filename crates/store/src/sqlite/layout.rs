@@ -233,8 +233,16 @@ pub(super) static FACTS: Table = Table::new(
     Conflict::Replace,
 );
 
+pub(super) static LOOKS: Table = Table::new(
+    "looks",
+    &[Column("session", Text, Covered), Column("facts", Text, Covered), Column("at_ms", Integer, Covered)],
+    // The table came with the sums.
+    4,
+    Conflict::Replace,
+);
+
 /// All tables whose rows are checked. The others are indexes of these (`*_keys`, `*_of`) and counters (`meta`).
-pub(super) static CHECKED: [&Table; 15] = [
+pub(super) static CHECKED: [&Table; 16] = [
     &SESSIONS,
     &TREES,
     &FACTS,
@@ -250,6 +258,7 @@ pub(super) static CHECKED: [&Table; 15] = [
     &INBOX,
     &INBOX_PARTS,
     &CHANGES,
+    &LOOKS,
 ];
 
 impl Table {

@@ -6,6 +6,7 @@ mod deferred_index;
 mod forget;
 mod layout;
 mod location;
+mod looks;
 mod pack;
 mod query;
 mod repair;
@@ -22,7 +23,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use subscope_model::{Event, SessionId};
+use subscope_model::{Event, Millis, SessionId, Text};
 
 pub use location::{Location, is_disk_full};
 pub use query::StoredRev;
@@ -147,6 +148,8 @@ pub struct SqliteStore {
     has_sums: bool,
     /// Whether it has figures by quarter-hour.
     has_quarters: bool,
+    /// Whether it keeps what the user has seen.
+    has_looks: bool,
     packer: Packer,
     /// Held as long as this lives; the system releases it when the process ends, however it ends.
     _lock: Option<File>,
@@ -179,15 +182,18 @@ impl SqliteStore {
             return Err(database_error(repair::malformed()));
         }
         let mut db = connect(&path, access).map_err(database_error)?;
-        let (mut has_sums, mut has_quarters) = (true, true);
+        let (mut has_sums, mut has_quarters, mut has_looks) = (true, true, true);
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
             // Only statistics and forwarding need what they lack, and statistics can be made of trees.
             schema::WITHOUT_WORK | schema::WITHOUT_REV | schema::WITHOUT_SUMS if access == Access::Read => {
-                (has_sums, has_quarters) = (false, false);
+                (has_sums, has_quarters, has_looks) = (false, false, false);
             }
-            schema::WITHOUT_QUARTERS if access == Access::Read => has_quarters = false,
-            found @ schema::WITHOUT_WORK..=schema::WITHOUT_QUARTERS => {
+            schema::WITHOUT_QUARTERS if access == Access::Read => {
+                (has_quarters, has_looks) = (false, false);
+            }
+            schema::WITHOUT_LOOKS if access == Access::Read => has_looks = false,
+            found @ schema::WITHOUT_WORK..=schema::WITHOUT_LOOKS => {
                 schema::upgrade(&mut db, found).map_err(database_error)?;
             }
             0 if repair::has_tables(&db).map_err(database_error)? => {
@@ -221,6 +227,7 @@ impl SqliteStore {
             next_rev,
             has_sums,
             has_quarters,
+            has_looks,
             packer: Packer::default(),
             _lock: lock,
         })
@@ -416,6 +423,14 @@ impl Ledger for SqliteStore {
 
     fn sessions_with_unprocessed_input(&self) -> StoreResult<Vec<SessionId>> {
         self.select_sessions("SELECT session FROM unsettled", [])
+    }
+
+    fn dismiss(&mut self, session: &SessionId, facts: &[Text], at_ms: Millis) -> StoreResult<()> {
+        looks::write_dismissal(&self.db, session, facts, at_ms)
+    }
+
+    fn mark_seen(&mut self, until_ms: Millis) -> StoreResult<()> {
+        looks::write_seen(&self.db, until_ms)
     }
 
     fn release_memory(&mut self) {

@@ -6,14 +6,14 @@ use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueRef};
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, Event, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
+    AgentId, Event, Looks, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
     StatsRow, Text, Tree, Usage, Zone,
 };
 
 use super::{
     FILE, SharedHistory, SqliteStore, deferred_index,
     layout::{AT_WORK, FACTS, INBOX, INBOX_PARTS, QUARTERS, SESSIONS, SLOW_CALLS, SOURCES, TREES, Table},
-    pack,
+    looks, pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys::unpack_keys,
 };
@@ -702,6 +702,10 @@ impl History for SqliteStore {
                 self.db.query_row(&own, params![types, first, last, session.as_str()], read)?
             }
         })
+    }
+
+    fn looks(&self) -> StoreResult<Looks> {
+        if self.has_looks { looks::read_looks(&self.db) } else { Ok(Looks::default()) }
     }
 
     fn last_seq(&self) -> u64 {

@@ -20,10 +20,10 @@ use subscope_model::{Millis, SessionId, Tree};
 use super::{
     Access, FILE, LOCK, OpenError, SqliteStore, backup, clamp, connect, create_private_folder, forget,
     layout::{
-        AGENTS, AT_WORK, CHANGES, FACTS, HELD, HOLDINGS, INBOX, INBOX_PARTS, KIN, QUARTERS, SESSIONS,
+        AGENTS, AT_WORK, CHANGES, FACTS, HELD, HOLDINGS, INBOX, INBOX_PARTS, KIN, LOOKS, QUARTERS, SESSIONS,
         SLOW_CALLS, SOURCES, TREES, Table, UNSETTLED,
     },
-    lock, pack,
+    lock, looks, pack,
     pack::Packer,
     rows, schema, write,
 };
@@ -240,6 +240,9 @@ struct KeptSession {
     tree_rev: Option<u64>,
 }
 
+/// Ids of the sessions that are kept.
+pub(super) type KeptIds<'s> = HashSet<&'s str>;
+
 /// The sessions of the store that is built, by number.
 type KeptSessions = HashMap<i64, KeptSession>;
 
@@ -377,6 +380,8 @@ fn keep_rest(
     known: &HashSet<i64>,
 ) -> StoreResult<u64> {
     let mut deliveries = 0;
+    let kept = sessions.values().filter(|session| !session.is_forgotten);
+    let ids: KeptIds<'_> = kept.map(|session| session.id.as_str()).collect();
     let mut keep = |no: Option<i64>, values: Vec<Value>| -> StoreResult<()> {
         let intact = |table: &Table| table.read(no, &values).filter(|row| row.is_intact);
         if let Some(row) = intact(&INBOX) {
@@ -393,6 +398,9 @@ fn keep_rest(
                 INBOX_PARTS.restore(db, &row.values)?;
             }
             return Ok(());
+        }
+        if let Some(row) = intact(&LOOKS) {
+            return looks::keep_row(db, &row.values, &ids);
         }
         if let Some(row) = intact(&CHANGES) {
             CHANGES.restore(db, &row.values)?;

@@ -5,7 +5,7 @@ use subscope_model::SessionId;
 
 use super::{
     SqliteStore,
-    layout::{CHANGES, CHECKED, FACTS, HELD, INBOX, INBOX_PARTS, SESSIONS, TREES, Table, UNSETTLED},
+    layout::{CHANGES, CHECKED, FACTS, HELD, INBOX, INBOX_PARTS, LOOKS, SESSIONS, TREES, Table, UNSETTLED},
 };
 use crate::StoreResult;
 
@@ -76,7 +76,7 @@ impl SqliteStore {
             return Ok(DamagedSessions::Some(sessions));
         }
         let derived = |table: &&&Table| {
-            ![UNSETTLED.name, INBOX.name, INBOX_PARTS.name, CHANGES.name].contains(&table.name)
+            ![UNSETTLED.name, INBOX.name, INBOX_PARTS.name, CHANGES.name, LOOKS.name].contains(&table.name)
         };
         for table in CHECKED.iter().filter(derived) {
             let (name, is_intact) = (table.name, table.is_intact());

@@ -6,13 +6,13 @@ use rusqlite::{Connection, Transaction};
 use subscope_model::Tree;
 
 use super::{
-    layout::{CHECKED, QUARTERS, Table},
+    layout::{CHECKED, LOOKS, QUARTERS, Table},
     pack,
     write::{write_quarters, write_work},
 };
 
 /// Schema version, stored as `PRAGMA user_version`; 0 in a file that has no tables yet.
-pub(super) const VERSION: i64 = 5;
+pub(super) const VERSION: i64 = 6;
 /// Version without the tables of [`WORK_TABLES`], which is brought up to date.
 pub(super) const WITHOUT_WORK: i64 = 1;
 /// Version without the column of [`REV_COLUMN`], which is brought up to date.
@@ -22,6 +22,9 @@ pub(super) const WITHOUT_REV: i64 = 2;
 pub(super) const WITHOUT_SUMS: i64 = 3;
 /// Version without the table of [`QUARTERS_TABLE`], with figures by day of UTC, which is brought up to date.
 pub(super) const WITHOUT_QUARTERS: i64 = 4;
+
+/// Version without the table of [`LOOKS_TABLE`], which is brought up to date.
+pub(super) const WITHOUT_LOOKS: i64 = 5;
 
 /// Bits of `quarters.floor`.
 pub(super) const TOKENS_FLOOR: u8 = 1;
@@ -110,6 +113,12 @@ CREATE TABLE quarters(
     PRIMARY KEY(session_no, quarter, by, name)) WITHOUT ROWID;
 ";
 
+/// Table that versions 1 to 5 do not have: what the user has seen. Of a session, the facts that the user has dismissed (JSON);
+/// of the session without an id, until when everything that ended was seen.
+const LOOKS_TABLE: &str = "
+CREATE TABLE looks(session TEXT PRIMARY KEY, facts TEXT NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID;
+";
+
 /// Files that the rows of sessions were derived from, each with its state when the rows were: a file may have lines of
 /// several sessions.
 const SOURCES: &str = "
@@ -130,8 +139,11 @@ fn add_sums(db: &Transaction<'_>, tables: &[&Table]) -> rusqlite::Result<()> {
 /// Adds what an older version lacks, and fills it from the trees, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
-    transaction.execute_batch("DROP TABLE days")?;
-    transaction.execute_batch(QUARTERS_TABLE)?;
+    transaction.execute_batch(LOOKS_TABLE)?;
+    if found < WITHOUT_LOOKS {
+        transaction.execute_batch("DROP TABLE days")?;
+        transaction.execute_batch(QUARTERS_TABLE)?;
+    }
     if found < WITHOUT_QUARTERS {
         transaction.execute_batch(FACTS_TABLE)?;
         transaction
@@ -146,9 +158,15 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     if found == WITHOUT_WORK {
         transaction.execute_batch(WORK_TABLES)?;
     }
-    let lack_sums: &[&Table] = if found < WITHOUT_QUARTERS { &CHECKED } else { &[&QUARTERS] };
+    let lack_sums: &[&Table] = match found {
+        WITHOUT_LOOKS => &[&LOOKS],
+        WITHOUT_QUARTERS => &[&LOOKS, &QUARTERS],
+        _ => &CHECKED,
+    };
     add_sums(&transaction, lack_sums)?;
-    fill_from_trees(&transaction, found)?;
+    if found < WITHOUT_LOOKS {
+        fill_from_trees(&transaction, found)?;
+    }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()
 }
@@ -178,6 +196,7 @@ pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     transaction.execute_batch(REV_COLUMN)?;
     transaction.execute_batch(FACTS_TABLE)?;
     transaction.execute_batch(QUARTERS_TABLE)?;
+    transaction.execute_batch(LOOKS_TABLE)?;
     add_sums(&transaction, &CHECKED)?;
     transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1), ('next_rev', ?1)", [first])?;
     transaction.pragma_update(None, "user_version", VERSION)?;

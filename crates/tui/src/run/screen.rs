@@ -203,7 +203,7 @@ fn open_in_editor(text: &str, editor: Option<&str>) -> io::Result<()> {
 
 /// Returns the escape sequence that sets the window's title (OSC 2) to the program's name, with the number of agents
 /// that wait for a person.
-pub(super) fn title(waiting: usize) -> String {
+pub(super) fn title(waiting: u32) -> String {
     let count = if waiting > 0 { format!("({waiting}) ") } else { String::new() };
     format!("\u{1b}]2;{count}subscope\u{7}")
 }

@@ -1,9 +1,11 @@
 //! Alerts: what needs a person now, and what happened, derived from agent rows.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
-use subscope_model::{Agent, AgentId, AgentStatus, Flag, Liveness, LivenessKind, Millis, SessionId, Tree};
-use subscope_render::{Ink, text};
+use subscope_model::{
+    Agent, AgentId, AgentNeed, AgentStatus, Inbox, Millis, NeedGroup, SessionId, SessionNeed, Text, Tree,
+};
+use subscope_render::{Ink, inbox::need_mark, style::Charset, text};
 
 use super::trees::Trees;
 
@@ -12,29 +14,6 @@ const MAX_ALERTS: usize = 50;
 
 /// Display time of an alert.
 const SHOWN_MS: Millis = 12_000;
-
-/// Predicate of an agent that waits for a person.
-const WAITS: &str = "waits for your permission";
-
-/// Says what an agent waits for from its person.
-fn waits_words(wait: &Liveness) -> &'static str {
-    match wait.kind {
-        LivenessKind::Question => "asks you a question",
-        LivenessKind::Plan => "waits for your decision about its plan",
-        LivenessKind::Permission
-        | LivenessKind::Model
-        | LivenessKind::Tool
-        | LivenessKind::Children
-        | LivenessKind::Retry
-        | LivenessKind::Idle => WAITS,
-    }
-}
-
-/// Predicate of an agent that ended with an error.
-const FAILED: &str = "failed";
-
-/// Predicate of an agent whose calls fail one after the other.
-const FAILS: &str = "fails again and again";
 
 /// Recent alerts, newest last.
 #[derive(Debug, Default)]
@@ -53,26 +32,32 @@ pub(crate) struct Alert {
     pub(crate) agent: AgentId,
     pub(crate) title: String,
     /// What happened, as a predicate of the title.
-    pub(crate) what: &'static str,
+    pub(crate) what: String,
     pub(crate) ink: Ink,
     /// When it was raised, by the monotonic clock.
     pub(crate) at_ms: Millis,
 }
 
 impl Alert {
-    fn of(tree: &Tree, agent: &Agent, what: &'static str, ink: Ink, at_ms: Millis) -> Self {
+    fn of(tree: &Tree, agent: (&AgentId, String), what: &str, ink: Ink, at_ms: Millis) -> Self {
         let session = &tree.session;
         let place = text::place_name(session.cwd.as_deref(), session.project.as_deref());
         let name = text::session_name(&place, session.title.as_deref());
         Self {
             session: tree.session.id.clone(),
             session_name: name.unwrap_or_else(|| tree.session.id.to_string()),
-            agent: agent.id.clone(),
-            title: agent.title(),
-            what,
+            agent: agent.0.clone(),
+            title: agent.1,
+            what: what.to_owned(),
             ink,
             at_ms,
         }
+    }
+
+    /// The alert of an agent that needs a person.
+    fn of_need(tree: &Tree, need: &AgentNeed, at_ms: Millis) -> Self {
+        let (_, ink) = need_mark(need.group, Charset::Unicode.glyphs());
+        Self::of(tree, (&need.agent_id, need.title.to_string()), &need.words, ink, at_ms)
     }
 
     pub(crate) fn key(&self) -> (SessionId, AgentId) {
@@ -104,9 +89,9 @@ impl AlertLog {
 
     /// Everything that a jump can lead to, one entry an agent: what needs a person now, then what happened, the newest
     /// first.
-    pub(crate) fn stops(&self, trees: &Trees) -> Vec<Alert> {
+    pub(crate) fn stops(&self, inbox: &Inbox, trees: &Trees) -> Vec<Alert> {
         let mut stops: Vec<Alert> = Vec::new();
-        for alert in current(trees).into_iter().chain(self.all.iter().rev().cloned()) {
+        for alert in current(inbox, trees).into_iter().chain(self.all.iter().rev().cloned()) {
             if !stops.iter().any(|known| (&known.session, &known.agent) == (&alert.session, &alert.agent)) {
                 stops.push(alert);
             }
@@ -115,121 +100,135 @@ impl AlertLog {
     }
 }
 
-/// Returns what needs a person now in subscribed sessions: permissions, then stalls, then failures below an agent at
-/// work; of each kind in the order of the session list, then the oldest first.
-pub(crate) fn current(trees: &Trees) -> Vec<Alert> {
-    let mut found = Vec::new();
-    for tree in trees.subscribed() {
-        let at_work: HashMap<&AgentId, &Agent> =
-            tree.agents.iter().filter(|agent| agent.is_at_work()).map(|agent| (&agent.id, agent)).collect();
-        let has_failed_below = |agent: &Agent| {
-            let above = agent.parent_id.as_ref().and_then(|parent| at_work.get(parent));
-            above.is_some_and(|above| agent.has_failed_below(above, tree.session.run_started_at_ms))
-        };
-        let is_lost_below = |agent: &Agent| {
-            let above = agent.parent_id.as_ref().and_then(|parent| at_work.get(parent));
-            above.is_some_and(|above| agent.is_lost_below(above))
-        };
-        for agent in &tree.agents {
-            let waits_since = agent.liveness.as_ref().and_then(|live| live.since_ms);
-            let (rank, since, what, ink) = if let Some(wait) = agent.person_wait() {
-                (0, waits_since, waits_words(wait), Ink::Waiting)
-            } else if agent.is_at_work() && agent.has(Flag::Stalled) {
-                (1, agent.last_event_at_ms, "is stalled", Ink::Stalled)
-            } else if agent.is_at_work() && agent.has(Flag::Failing) {
-                (1, agent.last_event_at_ms, FAILS, Ink::Stalled)
-            } else if has_failed_below(agent) {
-                (2, agent.ended_at_ms, FAILED, Ink::Failed)
-            } else if is_lost_below(agent) {
-                (2, agent.ended_at_ms, "is lost, and waited for", Ink::Stalled)
-            } else {
-                continue;
-            };
-            let place = (rank, tree.session.started_at_ms, tree.session.id.clone(), since);
-            found.push((place, Alert::of(tree, agent, what, ink, 0)));
-        }
-    }
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    found.into_iter().map(|(_, alert)| alert).collect()
+/// Returns what needs a person now, in the order of the inbox: each agent that waits for a person, and one of each session
+/// in which none does.
+pub(crate) fn current(inbox: &Inbox, trees: &Trees) -> Vec<Alert> {
+    let entries = inbox.entries.iter().filter_map(|entry| {
+        let (tree, need) = (trees.get(&entry.session.id)?, entry.session.need.as_ref()?);
+        let waiting = need.agents.iter().take_while(|need| need.group == NeedGroup::Waits).count();
+        Some(need.agents.iter().take(waiting.max(1)).map(|need| Alert::of_need(tree, need, 0)))
+    });
+    entries.flatten().collect()
 }
 
-/// Returns the alerts that a changed agent row raises.
-pub(crate) fn raised_alerts(
-    tree: &Tree,
-    before: Option<&Agent>,
-    now: &Agent,
-    awake_ms: Millis,
-) -> Vec<Alert> {
-    let alert = |what, ink| Alert::of(tree, now, what, ink, awake_ms);
-    let mut alerts = Vec::new();
-    for flag in &now.flags {
-        let is_new = before.is_none_or(|before| !before.has(*flag));
-        let what = match flag {
-            Flag::Stalled => "is stalled",
-            Flag::Failing => FAILS,
-            Flag::Looping => "makes the same call again and again",
-            Flag::Colliding => "writes a file that another writes",
-            Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied => continue,
-        };
-        if is_new && now.status.is_live() {
-            alerts.push(alert(what, Ink::Stalled));
+/// What is known of a session before some of its rows change.
+#[derive(Debug)]
+pub(crate) struct BeforeChange {
+    session: SessionId,
+    /// The facts of what it needs.
+    facts: HashSet<Text>,
+    /// The agents of the change that had not ended.
+    live: HashSet<AgentId>,
+}
+
+impl BeforeChange {
+    pub(crate) fn of(tree: &Tree, changed: &[Agent]) -> Self {
+        let need = SessionNeed::of(&tree.agents, tree.session.run_started_at_ms);
+        let changed: HashSet<&AgentId> = changed.iter().map(|agent| &agent.id).collect();
+        let live = tree.agents.iter().filter(|agent| agent.status.is_live() && changed.contains(&agent.id));
+        Self {
+            session: tree.session.id.clone(),
+            facts: need.iter().flat_map(SessionNeed::facts).collect(),
+            live: live.map(|agent| agent.id.clone()).collect(),
         }
     }
-    let was_live = before.is_some_and(|before| before.status.is_live());
-    let ending = match now.status {
-        AgentStatus::Failed => Some(alert(FAILED, Ink::Failed)),
-        AgentStatus::Lost => Some(alert("is lost", Ink::Stalled)),
+
+    /// Returns the alerts that the change raises: new needs that are certain, and ends.
+    pub(crate) fn raised_alerts(&self, trees: &Trees, awake_ms: Millis) -> Vec<Alert> {
+        let Some(tree) = trees.get(&self.session) else { return Vec::new() };
+        let need = SessionNeed::of(&tree.agents, tree.session.run_started_at_ms);
+        let needs = need.iter().flat_map(|need| &need.agents);
+        let is_new =
+            |need: &&AgentNeed| need.group != NeedGroup::Perhaps && !self.facts.contains(&need.fact());
+        let needs: Vec<Alert> =
+            needs.filter(is_new).map(|need| Alert::of_need(tree, need, awake_ms)).collect();
+        let ended = tree.agents.iter().filter(|agent| self.live.contains(&agent.id));
+        let ended = ended.filter(|agent| needs.iter().all(|need| need.agent != agent.id));
+        let mut alerts: Vec<Alert> = ended.filter_map(|agent| end_alert(tree, agent, awake_ms)).collect();
+        alerts.extend(needs);
+        alerts
+    }
+}
+
+/// Returns the alert of an agent's end; `None` if it is none.
+fn end_alert(tree: &Tree, agent: &Agent, awake_ms: Millis) -> Option<Alert> {
+    let (what, ink) = match agent.status {
+        AgentStatus::Failed => ("has failed", Ink::Failed),
+        AgentStatus::Lost => ("is lost", Ink::Stalled),
         // A foreground subagent is a step of its parent: only the end of root and background agents is an alert.
-        AgentStatus::Completed if now.id.is_root() || now.background => {
-            Some(alert("has finished", Ink::Done))
+        AgentStatus::Completed if agent.id.is_root() || agent.background => ("has finished", Ink::Done),
+        AgentStatus::Pending | AgentStatus::Running | AgentStatus::Completed | AgentStatus::Stopped => {
+            return None;
         }
-        AgentStatus::Pending | AgentStatus::Running | AgentStatus::Completed | AgentStatus::Stopped => None,
     };
-    alerts.extend(ending.filter(|_| was_live));
-    let waited = before.is_some_and(Agent::waits_for_person);
-    if let Some(wait) = now.person_wait().filter(|_| !waited) {
-        alerts.push(alert(waits_words(wait), Ink::Waiting));
-    }
-    alerts
+    Some(Alert::of(tree, (&agent.id, agent.title()), what, ink, awake_ms))
 }
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Liveness, LivenessKind, Update};
+    use subscope_model::{Flag, Liveness, LivenessKind, Looks, SessionRow, Update};
 
     use super::*;
     use crate::samples;
 
+    fn inbox(trees: &Trees) -> Inbox {
+        let rows: Vec<SessionRow> = trees.subscribed().map(SessionRow::of).collect();
+        Inbox::of(&rows, &Looks::default(), 0)
+    }
+
+    /// What is told of an agent of a running session that changes.
+    fn raised(before: &dyn Fn(&mut Tree), after: &dyn Fn(&mut Tree)) -> Vec<String> {
+        let mut tree = samples::tree("s", &[("root", 0), ("a", 1)]);
+        tree.agents.iter_mut().for_each(|agent| agent.status = AgentStatus::Running);
+        before(&mut tree);
+        let mut trees = Trees::default();
+        trees.apply(Update::snapshot(tree.clone()));
+        let known = BeforeChange::of(&tree, &tree.agents);
+        after(&mut tree);
+        trees.apply(Update::snapshot(tree));
+        let alerts = known.raised_alerts(&trees, 0);
+        alerts.into_iter().map(|alert| format!("{} {}", alert.title, alert.what)).collect()
+    }
+
     #[test]
     fn alerts_are_told_once_and_only_for_what_is_new() {
-        let tree = samples::tree("s", &[("root", 0), ("a", 1)]);
-        let running = Agent { status: AgentStatus::Running, ..tree.agents[1].clone() };
-        let stalled = Agent { flags: vec![Flag::Stalled], ..running.clone() };
-        let failed = Agent { status: AgentStatus::Failed, ..stalled.clone() };
-        let root = Agent { status: AgentStatus::Running, ..tree.agents[0].clone() };
-        let of = |before: &Agent, now: &Agent| {
-            raised_alerts(&tree, Some(before), now, 0).iter().map(|alert| alert.what).collect::<Vec<_>>()
+        let flag = |flag| move |tree: &mut Tree| tree.agents[1].flags = vec![flag];
+        let status = |at: usize, status| move |tree: &mut Tree| tree.agents[at].status = status;
+        let nothing = |_: &mut Tree| ();
+        assert_eq!(raised(&nothing, &flag(Flag::Stalled)), ["a is stalled"]);
+        assert!(raised(&flag(Flag::Stalled), &flag(Flag::Stalled)).is_empty());
+        assert!(raised(&nothing, &flag(Flag::Colliding)).is_empty(), "no call for a person");
+        assert_eq!(raised(&flag(Flag::Stalled), &status(1, AgentStatus::Failed)), ["a has failed"]);
+        assert!(raised(&nothing, &status(1, AgentStatus::Completed)).is_empty());
+        assert_eq!(raised(&nothing, &status(0, AgentStatus::Completed)), ["main has finished"]);
+        let waits = |inferred| {
+            move |tree: &mut Tree| {
+                let (kind, name) = (LivenessKind::Permission, Some("Read".into()));
+                tree.agents[1].liveness =
+                    Some(Liveness { kind, name, count: None, limit: None, since_ms: Some(1), inferred });
+            }
         };
-        assert_eq!(of(&running, &stalled), ["is stalled"]);
-        assert_eq!(of(&stalled, &stalled), Vec::<&str>::new());
-        assert_eq!(of(&stalled, &failed), ["failed"]);
-        assert_eq!(of(&running, &tree.agents[1]), Vec::<&str>::new());
-        assert_eq!(of(&root, &tree.agents[0]), ["has finished"]);
+        assert_eq!(raised(&nothing, &waits(false)), ["a waits for your permission: Read"]);
+        assert!(raised(&nothing, &waits(true)).is_empty(), "a guess is no fact");
+    }
+
+    fn ended(awake_ms: Millis) -> Alert {
+        let tree = samples::tree("s", &[("root", 0)]);
+        end_alert(&tree, &tree.agents[0], awake_ms).unwrap()
     }
 
     #[test]
     fn alerts_leave_the_screen_after_a_while_and_are_bounded() {
-        let tree = samples::tree("s", &[("root", 0)]);
-        let root = Agent { status: AgentStatus::Running, ..tree.agents[0].clone() };
         let mut alerts = AlertLog::default();
         for at in 0..MAX_ALERTS as i64 + 5 {
-            alerts.add(raised_alerts(&tree, Some(&root), &tree.agents[0], at));
+            alerts.add(vec![ended(at)]);
         }
         assert_eq!(alerts.all.len(), MAX_ALERTS);
         assert_eq!(alerts.shown(60).map(|(_, more)| more), Some(MAX_ALERTS - 1));
         assert_eq!(alerts.shown(100_000), None);
         alerts.dismiss();
-        assert_eq!((alerts.shown(60), alerts.stops(&Trees::default()).len()), (None, 1));
+        let stops = alerts.stops(&Inbox::default(), &Trees::default());
+        assert_eq!((alerts.shown(60), stops.len()), (None, 1));
     }
 
     #[test]
@@ -239,8 +238,7 @@ mod tests {
             let mut tree = samples::tree(id, &[("root", 0), ("a", 1)]);
             tree.agents.iter_mut().for_each(|agent| agent.status = AgentStatus::Running);
             work(&mut tree.agents[1]);
-            trees.apply(Update::snapshot(tree.clone()));
-            tree
+            trees.apply(Update::snapshot(tree));
         };
         let asks = |since_ms| {
             move |agent: &mut Agent| {
@@ -250,20 +248,20 @@ mod tests {
                     Some(Liveness { kind, name, count: None, limit: None, since_ms, inferred: false });
             }
         };
-        add("failed", &|agent| agent.status = AgentStatus::Failed);
-        add("stalled", &|agent| agent.flags = vec![Flag::Stalled]);
+        add("failed", &|agent| (agent.status, agent.ended_at_ms) = (AgentStatus::Failed, Some(7)));
+        add("stalled", &|agent| (agent.flags, agent.last_event_at_ms) = (vec![Flag::Stalled], Some(5)));
         add("asks later", &asks(20));
         add("asks", &asks(10));
-        let quiet = add("quiet", &|_| ());
         let mut alerts = AlertLog::default();
-        let over = Agent { status: AgentStatus::Completed, ..quiet.agents[0].clone() };
-        alerts.add(raised_alerts(&quiet, Some(&quiet.agents[0]), &over, 0));
-        let stops = alerts.stops(&trees);
-        let told: Vec<(&str, &str)> = stops.iter().map(|stop| (stop.session.as_str(), stop.what)).collect();
+        alerts.add(vec![ended(0)]);
+        let stops = alerts.stops(&inbox(&trees), &trees);
+        let told: Vec<(&str, &str)> =
+            stops.iter().map(|stop| (stop.session.as_str(), stop.what.as_str())).collect();
+        let waits = "waits for your permission";
         let expected =
-            [("asks", WAITS), ("asks later", WAITS), ("stalled", "is stalled"), ("failed", "failed")];
+            [("asks", waits), ("asks later", waits), ("failed", "has failed"), ("stalled", "is stalled")];
         assert_eq!(told[..4], expected);
-        assert_eq!(told[4..], [("quiet", "has finished")]);
+        assert_eq!(told[4..], [("s", "has finished")]);
         assert_eq!(stops[0].session_name, "shop: title of asks");
     }
 }

@@ -1,7 +1,6 @@
-//! The list of sessions, in the order of [`SessionRow::attention_place`]; those that ended unread follow those that wait
-//! for a person or are in trouble.
+//! The list of sessions, in the order of [`SessionRow::attention_place`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use subscope_model::{Attention, Millis, SessionId, SessionRow, SessionStatus};
 
@@ -27,8 +26,6 @@ pub(crate) struct SessionList {
     pub(crate) pointed_ms: Option<Millis>,
     /// Time of the newest event of any row.
     pub(crate) newest_ms: Option<Millis>,
-    /// Sessions that ended since the user last looked at them.
-    pub(crate) unread: HashSet<SessionId>,
     /// Whether the user has selected a session.
     pub(crate) is_user_choice: bool,
 }
@@ -40,7 +37,9 @@ impl SessionList {
             self.history.iter().map(|row| (&row.id, row.clone())).collect();
         let subscribed: Vec<SessionRow> = trees.subscribed().map(SessionRow::of).collect();
         for row in &subscribed {
-            rows.insert(&row.id, row.clone());
+            // The feed does not say when the store last saved a change.
+            let kept_at_ms = rows.get(&row.id).and_then(|stored| stored.kept_at_ms);
+            rows.insert(&row.id, SessionRow { kept_at_ms, ..row.clone() });
         }
         let mut rows: Vec<SessionRow> = rows.into_values().collect();
         // A stored row may still be live although no source follows the session any more: only subscribed sessions are
@@ -53,18 +52,8 @@ impl SessionList {
         // Under the pointer no known row changes its place.
         let held = self.rows.iter().filter(|_| self.pointed_ms.is_some());
         let held: HashMap<&SessionId, usize> = held.enumerate().map(|(at, row)| (&row.id, at)).collect();
-        let live = self.rows.iter().filter(|row| row.status == SessionStatus::Live);
-        let was_live: HashSet<&SessionId> = live.map(|row| &row.id).collect();
-        for row in &rows {
-            if row.status == SessionStatus::Live {
-                self.unread.remove(&row.id);
-            } else if was_live.contains(&row.id) && trees.is_subscribed(&row.id) {
-                self.unread.insert(row.id.clone());
-            }
-        }
         rows.sort_by_cached_key(|row| {
-            let rank = rank(row.attention, self.unread.contains(&row.id));
-            (held.get(&row.id).copied().unwrap_or(usize::MAX), rank, row.attention_place())
+            (held.get(&row.id).copied().unwrap_or(usize::MAX), row.attention_place())
         });
         self.newest_ms = rows.iter().filter_map(|row| row.last_event_at_ms).max();
         self.rows = rows;
@@ -81,17 +70,6 @@ impl SessionList {
 
     pub(crate) fn row(&self) -> Option<&SessionRow> {
         self.rows.get(self.selected_index()?)
-    }
-}
-
-/// The rank of a session: what needs a person comes before what is at work.
-fn rank(attention: Attention, is_unread: bool) -> u8 {
-    match attention {
-        Attention::Waiting => 0,
-        Attention::Trouble => 1,
-        Attention::Ended if is_unread => 2,
-        Attention::Live => 3,
-        Attention::Ended => 4,
     }
 }
 
@@ -132,50 +110,6 @@ mod tests {
         (sessions.selected, sessions.is_user_choice) = (Some("old".into()), true);
         sessions.rebuild(&trees);
         assert_eq!(sessions.selected_index(), Some(3));
-    }
-
-    #[test]
-    fn sessions_that_end_are_unread_until_they_are_live_again() {
-        let (mut trees, mut sessions) = (Trees::default(), SessionList::default());
-        let mut unread = |status| {
-            let mut tree = samples::tree("s", &[("root", 0)]);
-            tree.agents[0].status = status;
-            trees.apply(Update::snapshot(tree));
-            sessions.rebuild(&trees);
-            sessions.unread.len()
-        };
-        assert_eq!(unread(AgentStatus::Completed), 0, "it had ended before");
-        assert_eq!(
-            [AgentStatus::Running, AgentStatus::Failed, AgentStatus::Running].map(&mut unread),
-            [0, 1, 0]
-        );
-        // A feed that restarts ends no session.
-        sessions.history = sessions.rows.clone();
-        trees.apply(Update::Reset);
-        sessions.rebuild(&trees);
-        assert_eq!(sessions.rows[0].status, SessionStatus::Ended);
-        assert!(sessions.unread.is_empty());
-    }
-
-    #[test]
-    fn what_ended_unread_stands_above_what_is_at_work_until_it_is_seen() {
-        let mut trees = Trees::default();
-        let add = |trees: &mut Trees, id: &str, status| {
-            let mut tree = samples::tree(id, &[("root", 0)]);
-            tree.agents[0].status = status;
-            trees.apply(Update::snapshot(tree));
-        };
-        for id in ["a", "b", "c"] {
-            add(&mut trees, id, AgentStatus::Running);
-        }
-        let mut sessions = SessionList::default();
-        sessions.rebuild(&trees);
-        add(&mut trees, "c", AgentStatus::Completed);
-        sessions.rebuild(&trees);
-        assert_eq!(ids(&sessions), ["c", "a", "b"]);
-        sessions.unread.clear();
-        sessions.rebuild(&trees);
-        assert_eq!(ids(&sessions), ["a", "b", "c"]);
     }
 
     #[test]

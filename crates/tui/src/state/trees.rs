@@ -5,7 +5,7 @@ use std::{
     collections::{HashSet, VecDeque},
 };
 
-use subscope_model::{Agent, AgentId, Flag, LiveView, SessionId, Tree, Update};
+use subscope_model::{Agent, AgentId, LiveView, SessionId, Tree, Update};
 
 /// Most queried trees cached, and most agents in them; the oldest reply is evicted first. A screen full of sessions fits.
 const MAX_QUERIED: usize = 256;
@@ -85,8 +85,6 @@ impl Trees {
             let live = || tree.agents.iter().filter(|agent| agent.is_at_work());
             counts.live += usize::from(live().next().is_some());
             counts.running += live().filter(|agent| !agent.id.is_root()).count();
-            counts.stalled += live().filter(|agent| agent.has(Flag::Stalled)).count();
-            counts.waiting += live().filter(|agent| agent.waits_for_person()).count();
             if live().next().is_some() {
                 counts.cost_micro_usd += tree.summary.cost_micro_usd.unwrap_or(0);
                 counts.cost_floor |= tree.summary.cost_floor || tree.summary.cost_micro_usd.is_none();
@@ -103,10 +101,6 @@ pub(crate) struct Counts {
     pub(crate) live: usize,
     /// Live subagents.
     pub(crate) running: usize,
-    /// Live agents that are stalled.
-    pub(crate) stalled: usize,
-    /// Live agents that wait for a permission.
-    pub(crate) waiting: usize,
     /// Cost of live sessions, as far as prices are known.
     pub(crate) cost_micro_usd: i64,
     /// Whether the cost is a lower bound.

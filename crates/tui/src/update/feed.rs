@@ -1,6 +1,6 @@
 //! Feed updates and replies of the host.
 
-use subscope_model::{Agent, AgentId, Event, EventKind, SessionId, Tree, Update};
+use subscope_model::{Agent, Event, EventKind, SessionId, Tree, Update};
 use subscope_render::{Ink, blocks::budget_words};
 
 use super::{Effect, navigation, show_notice};
@@ -9,16 +9,15 @@ use crate::{
     settings::Alerts,
     state::{
         Overlay, UiState,
-        alerts::{self, Alert},
+        alerts::{Alert, BeforeChange},
         search::{SearchResults, is_filtered},
     },
 };
 
 pub(super) fn on_update(state: &mut UiState, update: Update) -> Vec<Effect> {
-    let mut alerts = Vec::new();
+    let mut before = None;
     let mut on_rows = |state: &mut UiState, session: &SessionId, agents: &[Agent]| {
-        let before = state.trees.get(session);
-        alerts = before.map(|before| new_alerts(before, agents, state.awake_ms)).unwrap_or_default();
+        before = state.trees.get(session).map(|tree| BeforeChange::of(tree, agents));
         mark_stale(state, session);
     };
     match &update {
@@ -49,7 +48,8 @@ pub(super) fn on_update(state: &mut UiState, update: Update) -> Vec<Effect> {
         }
     }
     state.trees.apply(update);
-    add_alerts(state, alerts)
+    let alerts = before.map(|before| before.raised_alerts(&state.trees, state.awake_ms));
+    add_alerts(state, alerts.unwrap_or_default())
 }
 
 /// Loads the events of sessions that have waited for a person since before the subscription: the events have the
@@ -68,19 +68,6 @@ fn load_requests(state: &mut UiState) -> Vec<Effect> {
 fn mark_stale(state: &mut UiState, session: &SessionId) {
     state.dirty.sessions = true;
     state.dirty.rows |= state.session() == Some(session) || state.session().is_none();
-}
-
-fn new_alerts(before: &Tree, agents: &[Agent], awake_ms: i64) -> Vec<Alert> {
-    let known = |id: &AgentId| before.agents.iter().find(|agent| agent.id == *id);
-    agents
-        .iter()
-        .filter(|agent| {
-            known(&agent.id).is_none_or(|known| {
-                known.status != agent.status || known.flags != agent.flags || known.liveness != agent.liveness
-            })
-        })
-        .flat_map(|agent| alerts::raised_alerts(before, known(&agent.id), agent, awake_ms))
-        .collect()
 }
 
 /// Adds and signals alerts, once the feed has caught up: earlier changes are history.
@@ -186,6 +173,10 @@ fn on_answer(state: &mut UiState, answer: Answer) {
             }
         }
         Answer::Iterations(rows) => state.reports.iterations = Some(rows),
+        Answer::Looks(looks) => {
+            state.dirty.sessions |= state.looks != looks;
+            state.looks = looks;
+        }
         Answer::Ordered(ordered) => {
             let doubt = if ordered.reached {
                 ""
@@ -209,5 +200,8 @@ fn on_failure(state: &mut UiState, question: &Question, words: String) {
         travel.shown_ms = Some(*at_ms);
         travel.is_playing = false;
     }
-    show_notice(state, words, Ink::Failed);
+    // It is asked for again soon.
+    if *question != Question::Looks {
+        show_notice(state, words, Ink::Failed);
+    }
 }

@@ -29,7 +29,7 @@ fn click(ui: &mut TestUi, is_meant: impl Fn(&MouseTarget) -> bool) {
 fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
     let mut ui = TestUi::empty(100, 30);
     ui.tick(1);
-    assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS)]);
+    assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS), Question::Looks]);
     let (tree, _) = recorded("c-nested", None);
     let rows = vec![SessionRow::of(&tree)];
     ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows, false));

@@ -1,7 +1,12 @@
 //! Header, tabs, time slider and footer.
 
 use ratatui::layout::Rect;
-use subscope_render::{Detail, Ink, style::StyledLine, text};
+use subscope_render::{
+    Detail, Ink,
+    inbox::{certain_parts, ended_parts},
+    style::StyledLine,
+    text,
+};
 
 use super::paint::{Canvas, push_parts};
 use crate::{
@@ -19,7 +24,9 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let dot = canvas.glyphs().dot;
     let mut right = StyledLine::default();
     let mut parts = Vec::new();
-    if counts.live > 0 && counts.cost_micro_usd > 0 {
+    // In a narrow terminal what needs the user takes its room.
+    let has_room = state.is_wide() || state.inbox.certain() == 0;
+    if counts.live > 0 && counts.cost_micro_usd > 0 && has_room {
         let cost = canvas.style.money(counts.cost_micro_usd, counts.cost_floor);
         parts.push((None, format!("live {cost}")));
     }
@@ -34,14 +41,7 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let mut line = StyledLine::painted(Ink::Strong, " subscope").with(None, "  ");
     let glyphs = canvas.glyphs();
     let mut parts = Vec::new();
-    if counts.waiting > 0 {
-        let verb = if counts.waiting == 1 { "waits" } else { "wait" };
-        let words = format!("{} {} {verb} for you", glyphs.waiting, counts.waiting);
-        parts.push((Some(Ink::Waiting), words));
-    }
-    if counts.stalled > 0 {
-        parts.push((Some(Ink::Stalled), format!("{} {} stalled", glyphs.trouble, counts.stalled)));
-    }
+    parts.extend(certain_parts(&state.inbox, glyphs).into_iter().map(|part| (Some(part.ink), part.words)));
     if state.is_replay {
         parts.push((None, "replay".to_owned()));
     } else if counts.live == 0 {
@@ -50,10 +50,7 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     } else {
         parts.push((None, format!("{} live", counts.live)));
     }
-    let unread = state.sessions.unread.len();
-    if unread > 0 {
-        parts.push((Some(Ink::Strong), format!("{} {unread} ended", glyphs.completed)));
-    }
+    parts.extend(ended_parts(&state.inbox, glyphs).into_iter().map(|(ink, words)| (Some(ink), words)));
     if counts.running > 0 {
         parts.push((Some(Ink::Running), format!("{} running", text::plural(counts.running, "agent"))));
     }
@@ -281,7 +278,8 @@ fn alert_line(alert: &Alert, width: usize, canvas: &Canvas<'_>) -> StyledLine {
     };
     let session = canvas.style.one_line(&alert.session_name, (width / 4).max(14));
     let title = canvas.style.one_line(&alert.title, (width / 3).max(14));
-    StyledLine::painted(alert.ink, &format!(" {mark} {session} {} {title} {}", glyphs.current, alert.what))
+    let what = canvas.style.one_line(&alert.what, (width / 2).max(30));
+    StyledLine::painted(alert.ink, &format!(" {mark} {session} {} {title} {what}", glyphs.current))
 }
 
 /// Least columns of a call that are useful.
@@ -289,7 +287,7 @@ const LEAST_CALL: usize = 6;
 
 /// The oldest permission that an agent waits for, with its call, unless that agent is shown.
 fn request_line(state: &UiState, width: usize, canvas: &Canvas<'_>) -> Option<StyledLine> {
-    let needs = alerts::current(&state.trees);
+    let needs = alerts::current(&state.inbox, &state.trees);
     let asks = needs.iter().filter(|need| need.ink == Ink::Waiting);
     let (first, more) = (asks.clone().next()?, asks.count() - 1);
     let is_shown = state.view == View::Mission

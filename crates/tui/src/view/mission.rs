@@ -2,15 +2,26 @@
 //! agent does, or the whole call that waits for a person; an ended one has the line of figures only.
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentStatus, LivenessKind, Millis, SessionRow, SessionStatus, ToolStatus, Tree};
-use subscope_render::{Ink, activity, chart, style::StyledLine, text};
+use subscope_model::{
+    Agent, AgentNeed, AgentStatus, LivenessKind, Millis, SessionNeed, SessionRow, SessionStatus, ToolStatus,
+    Tree,
+};
+use subscope_render::{
+    Ink, Style, activity, chart,
+    inbox::{need_mark, need_words, since_line},
+    style::StyledLine,
+    text,
+};
 
 use super::{
     detail::asked_lines,
     paint::Canvas,
     sessions::{mark_of, over, place_of, quiet},
 };
-use crate::state::{MouseTarget, Panel, UiState};
+use crate::{
+    keys::{self, Action},
+    state::{MouseTarget, Panel, UiState},
+};
 
 /// Time that a lane of activity covers.
 const LANE_MS: Millis = 600_000;
@@ -71,6 +82,14 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let rows = &state.sessions.rows;
     let all: Vec<&SessionRow> = rows.iter().collect();
     let columns = Columns::of(&all, usize::from(inner.width));
+    let mut inner = inner;
+    if let Some(mut line) =
+        since_line(&state.inbox, state.settings.offset_minutes, &canvas.style_of(inner.width))
+    {
+        line.paint(Ink::Done, &format!("   {} marks all read", keys::label(Action::MarkRead)));
+        canvas.line(inner.x, inner.y, inner.width, line);
+        inner = Rect { y: inner.y + 1, height: inner.height - 1, ..inner };
+    }
     canvas.line(inner.x, inner.y, inner.width, head(&columns));
     let list = Rect { y: inner.y + 1, height: inner.height - 1, ..inner };
     canvas.add_panel(area, Panel::Sessions, 0);
@@ -159,15 +178,57 @@ fn block(
 ) -> Vec<StyledLine> {
     let tree = state.trees.get(&row.id);
     let mut lines = vec![figures_line(state, row, tree, columns, canvas)];
-    let is_live = row.status == SessionStatus::Live;
-    let Some((tree, agent)) = tree.filter(|_| is_live).and_then(|tree| Some((tree, most_relevant(tree)?)))
-    else {
-        return lines;
-    };
+    let need = state.inbox.entry(&row.id).and_then(|entry| entry.session.need.as_ref());
+    let needed = need.and_then(|need| {
+        let first = &need.agents.first()?.agent_id;
+        Some((need, tree?.agents.iter().find(|agent| agent.id == *first)?))
+    });
+    let relevant = || tree.filter(|_| row.status == SessionStatus::Live).and_then(most_relevant);
     let style = canvas.style_of(width);
     let mut line = StyledLine::default().with(None, &text::pad("", MARK + columns.place));
     let room = usize::from(width).saturating_sub(line.width());
-    let (ink, words) = activity(agent, Some(state.now_ms), &style)
+    let agent = match (needed, relevant()) {
+        (Some((need, agent)), _) => {
+            line.append(need_line(state, need, room, &style));
+            agent
+        }
+        (None, Some(agent)) => {
+            line.append(activity_line(state, agent, room, &style));
+            agent
+        }
+        (None, None) => return lines,
+    };
+    lines.push(line);
+    let indent = u16::try_from(MARK + columns.place).unwrap_or(0);
+    let asked = asked_lines(state, &row.id, agent, width.saturating_sub(indent), MAX_ASKED_LINES, canvas);
+    lines.extend(asked.into_iter().map(|asked| {
+        let mut line = StyledLine::default().with(None, &text::pad("", usize::from(indent)));
+        line.append(asked);
+        line
+    }));
+    lines
+}
+
+/// What a session needs of the user: of one agent with since when, of several their number.
+fn need_line(state: &UiState, need: &SessionNeed, room: usize, style: &Style) -> StyledLine {
+    let (mark, ink) = need_mark(need.group, style.glyphs());
+    let own: Vec<&AgentNeed> = need.agents.iter().filter(|agent| agent.group == need.group).collect();
+    let mut line = StyledLine::painted(ink, &format!("{mark} "));
+    match own.as_slice() {
+        [one] => {
+            line.add(None, &style.one_line(&one.title, room / 2));
+            let left = room.saturating_sub(line.width() + 1);
+            line.paint(ink, &format!(" {}", style.one_line(&need_words(one, state.now_ms), left)));
+        }
+        _ => line.paint(ink, &style.one_line(&need.words, room.saturating_sub(2))),
+    }
+    line
+}
+
+/// What an agent of a session that needs nobody does.
+fn activity_line(state: &UiState, agent: &Agent, room: usize, style: &Style) -> StyledLine {
+    let mut line = StyledLine::default();
+    let (ink, words) = activity(agent, Some(state.now_ms), style)
         .unwrap_or_else(|| (Ink::of(agent), agent.status.as_str().to_owned()));
     let tone = match agent.liveness.as_ref().map(|live| live.kind) {
         // Waits for a model or for subagents are normal: they are not highlighted.
@@ -180,23 +241,10 @@ fn block(
         line.add(None, &style.one_line(&agent.title(), room / 2));
         line.push(" ");
     }
-    line.paint(
-        tone,
-        &format!(
-            "{} {words}",
-            if ink == Ink::Stalled { style.glyphs().trouble } else { style.glyphs().current }
-        ),
-    );
-    lines.push(line);
-    let indent = u16::try_from(MARK + columns.place).unwrap_or(0);
-    let asked =
-        asked_lines(state, &tree.session.id, agent, width.saturating_sub(indent), MAX_ASKED_LINES, canvas);
-    lines.extend(asked.into_iter().map(|asked| {
-        let mut line = StyledLine::default().with(None, &text::pad("", usize::from(indent)));
-        line.append(asked);
-        line
-    }));
-    lines
+    let glyphs = style.glyphs();
+    let mark = if ink == Ink::Stalled { glyphs.trouble } else { glyphs.current };
+    line.paint(tone, &format!("{mark} {words}"));
+    line
 }
 
 fn figures_line(

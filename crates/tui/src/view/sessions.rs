@@ -81,13 +81,13 @@ pub(super) fn place_of(row: &SessionRow) -> Cow<'_, str> {
 
 /// The color of all text of an ended session that has been read.
 pub(super) fn over(state: &UiState, row: &SessionRow) -> Option<Ink> {
-    let is_read = !state.sessions.unread.contains(&row.id);
+    let is_read = !state.inbox.has_ended(&row.id);
     (row.status == SessionStatus::Ended && is_read).then_some(Ink::Done)
 }
 
 /// The color of the title of a session: strong until the end of the session has been read.
 pub(super) fn title_ink(state: &UiState, row: &SessionRow) -> Option<Ink> {
-    let is_unread = state.sessions.unread.contains(&row.id);
+    let is_unread = state.inbox.has_ended(&row.id);
     if is_unread { Some(Ink::Strong) } else { over(state, row) }
 }
 

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal, Read};
 
 use serde::{Deserialize, Serialize};
-use subscope_model::{Health, SessionId, Status};
+use subscope_model::{Health, Inbox, SessionId, Status};
 use subscope_render::{safe, table::render_status};
 
-use crate::prelude::*;
+use crate::{prelude::*, team_server};
 
 /// Limit of standard input: a status line's JSON has a few kilobytes.
 const STDIN_BYTES: u64 = 1 << 20;
@@ -22,6 +22,8 @@ struct StatusLineInput {
 struct StatusOutput {
     #[serde(flatten)]
     status: Status,
+    /// What needs the user, and what ended since the user looked; `None` from a team's server.
+    inbox: Option<Inbox>,
     /// The hub's health; `None` if none runs.
     hub: Option<Health>,
 }
@@ -34,15 +36,25 @@ pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliErr
         (None, named) => named,
     };
     let status = backend.queries().status(session.as_ref(), context.now_ms())?;
+    let inbox = match backend.queries().inbox(context.now_ms()) {
+        // A team's server keeps nothing for its readers.
+        Err(_) if team_server::asked(context)?.is_some() => None,
+        inbox => Some(inbox?),
+    };
+    let inbox = inbox.map(|inbox| match &session {
+        Some(session) => inbox.of_session(session),
+        None => inbox,
+    });
     if args.json {
-        return output::print_json(&StatusOutput { status, hub: backend.health() });
+        return output::print_json(&StatusOutput { status, inbox, hub: backend.health() });
     }
-    let is_quiet = status.running == 0 && status.waiting() == 0;
+    let certain = inbox.as_ref().map_or(0, Inbox::certain);
+    let is_quiet = status.running == 0 && certain == 0;
     if args.live && is_quiet && (session.is_some() || status.sessions == 0) {
         return Ok(());
     }
     let style = context.style(None);
-    let line = render_status(&status, &style);
+    let line = render_status(&status, inbox.as_ref(), context.offset_minutes(), &style);
     output::print(&format!("{}\n", safe::line(&line, style.charset())))
 }
 

@@ -1,6 +1,7 @@
 //! Answers the queries of the terminal UI through the backend of all commands.
 
-use subscope_model::{HubMode, Millis, SessionId, Tree};
+use subscope_model::{HubMode, Looks, Millis, SessionId, Tree};
+use subscope_query::Queries as _;
 use subscope_store::words;
 use subscope_tui::{Answer, Question, Setting};
 
@@ -16,6 +17,9 @@ use crate::{
     prelude::*,
     team_server,
 };
+
+/// What to do where nobody keeps what the user has seen.
+const KEEPER_HINT: &str = "only a hub keeps what you have seen: start `subscope serve`";
 
 /// Most sessions found by their words.
 const MAX_SESSIONS: usize = 50;
@@ -104,6 +108,18 @@ impl QueryHandler {
                 return Err(CliError::failed("iterations are folders of a machine: the team has none"));
             }
             Question::Iterations => Answer::Iterations(iterations::of_all_projects(MAX_ITERATIONS, context)?),
+            Question::Looks if is_of_team(context)? => Answer::Looks(Looks::default()),
+            Question::Looks => Answer::Looks(Backend::open(Needs::RowsNoStart, context)?.queries().looks()?),
+            Question::Dismiss(session, facts) => {
+                let mut hub = stop::running_hub(KEEPER_HINT, context)?;
+                hub.dismiss(&session, &facts)?;
+                Answer::Looks(hub.looks()?)
+            }
+            Question::MarkSeen(until_ms) => {
+                let mut hub = stop::running_hub(KEEPER_HINT, context)?;
+                hub.mark_seen(until_ms)?;
+                Answer::Looks(hub.looks()?)
+            }
             Question::Stop(session, _) if is_of_team(context)? => {
                 return Err(only_there(&session, context));
             }

@@ -7,12 +7,12 @@
 )]
 
 use ratatui::crossterm::event::KeyCode as K;
-use subscope_model::AgentStatus;
+use subscope_model::{AgentStatus, Looks};
 use subscope_render::Detail;
 
 use super::*;
 use crate::{
-    ask::Question,
+    ask::{Answer, Question},
     keys::{Action, KEYS, KeyBinding},
     settings::{Setting, TreePanel},
     state::{
@@ -46,6 +46,7 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
         Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
             lists(ui, key.action, code, &what);
         }
+        Action::Dismiss | Action::MarkRead => inbox(ui, key.action, code, &what),
         Action::Left | Action::Right | Action::Fold => branches(ui, key.action, code, &what),
         Action::Calls | Action::FoldAll | Action::UnfoldAll => calls(ui, key.action, code, &what),
         Action::NextPanel | Action::PreviousPanel | Action::Enter | Action::Back => {
@@ -379,12 +380,45 @@ fn find(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
         _ => {
             let agent = ui.state.tree().unwrap().agents[3].id.to_string();
             ui.change(|tree| tree.agents[3].status = AgentStatus::Running);
-            ui.change(|tree| tree.agents[3].flags = vec![Flag::Looping]);
+            ui.change(|tree| tree.agents[3].flags = vec![Flag::Stalled]);
             press(ui, code);
             assert_eq!(ui.agent(), agent, "{what}");
             assert!(!ui.screen().contains("goes there"), "{what}");
         }
     }
+}
+
+/// A stalled agent is dismissed; a session that has ended since the user looked is read.
+fn inbox(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    press(ui, code);
+    assert_eq!(ui.asked(), [], "{what}: there is nothing");
+    let session = ui.session();
+    if action == Action::Dismiss {
+        ui.change(|tree| tree.agents[3].status = AgentStatus::Running);
+        ui.change(|tree| tree.agents[3].flags = vec![Flag::Stalled]);
+        assert!(ui.screen().contains("! 1 in trouble"), "{what}: {}", ui.screen());
+        press(ui, code);
+        assert_eq!(ui.asked(), [], "{what}: nobody keeps it");
+        let seen = Looks { seen_until_ms: Some(ui.state.now_ms), ..Looks::default() };
+        ui.reply(Question::Looks, Answer::Looks(seen));
+        press(ui, code);
+        assert!(!ui.screen().contains("in trouble"), "{what}: {}", ui.screen());
+        let [Question::Dismiss(of, facts)] = &*ui.asked() else { panic!("{what}") };
+        assert_eq!((of, facts.len()), (&session, 1), "{what}");
+        // A later silence is a new fact.
+        ui.change(|tree| tree.agents[3].last_event_at_ms = tree.session.ended_at_ms.map(|at| at + 1));
+        assert!(ui.screen().contains("! 1 in trouble"), "{what}: {}", ui.screen());
+        return;
+    }
+    let past = ui.state.sessions.history[0].clone();
+    let seen = Looks { seen_until_ms: past.last_event_at_ms.map(|at| at - 1), ..Looks::default() };
+    ui.reply(Question::Looks, Answer::Looks(seen));
+    ui.press(&[K::Char('0')]);
+    assert!(ui.screen().contains("finished"), "{what}: {}", ui.screen());
+    ui.asked();
+    press(ui, code);
+    assert_eq!(ui.asked(), [Question::MarkSeen(ui.state.now_ms)], "{what}");
+    assert!(!ui.screen().contains("finished"), "{what}: {}", ui.screen());
 }
 
 fn act(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
