@@ -227,7 +227,7 @@ impl<'t> Structure<'t> {
             let span = self.spans[number];
             let is_unnamed = span.kind == SpanKind::Workflow || span.name.is_none();
             match below[number].as_slice() {
-                [inner] => {
+                [inner] if is_unnamed || span.name == self.spans[*inner].name => {
                     self.roles[number] = Role::Link;
                     let prompt = self.prompts.get(&number).cloned().or_else(|| span.prompt.clone());
                     self.prompts.extend(prompt.map(|prompt| (*inner, prompt)));
