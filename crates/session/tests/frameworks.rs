@@ -4,9 +4,7 @@
 
 use subscope_model::Tree;
 use subscope_testkit::{
-    frameworks::{
-        ASPECTS, deliveries, facts_of_trees, framework_recordings, reduced_case, right_aspects,
-    },
+    frameworks::{ASPECTS, deliveries, facts_of_trees, framework_recordings, reduced_case, right_aspects},
     sessions::{LATER, Part, now, options, read},
 };
 
@@ -33,7 +31,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &["agents", "parents", "calls", "tokens", "endings"],
         "No span names an agent: all is the main agent's.",
     ),
-    ("openai-agents-handoff.openinference", &["calls"], "The span of the hand-off has another name than its tool."),
+    (
+        "openai-agents-handoff.openinference",
+        &["calls"],
+        "The span of the hand-off has another name than its tool.",
+    ),
     ("openai-agents-handoff.traceloop", &["calls"], "The call of the hand-off has no span."),
     ("openai-agents.otel-v2", &["tokens"], "Spans do not say what was read from a cache."),
     (
@@ -57,7 +59,11 @@ model that they talked to. In most programs `main` asks `alpha` and `beta` at on
 
 #[test]
 fn every_recording_shows_what_happened_but_for_the_known_exceptions() {
-    let mut page = format!("{HEAD}| recording | {} | why not |\n|---|{}---|\n", ASPECTS.join(" | "), "---|".repeat(ASPECTS.len()));
+    let mut page = format!(
+        "{HEAD}| recording | {} | why not |\n|---|{}---|\n",
+        ASPECTS.join(" | "),
+        "---|".repeat(ASPECTS.len())
+    );
     let (mut unexpected, mut seen) = (Vec::new(), 0);
     for recording in framework_recordings() {
         let shown = right_aspects(&trees(&recording.requests), &recording.truth);
@@ -85,7 +91,8 @@ fn sketched(case: &str) -> Vec<(String, Option<String>, &'static str, usize)> {
     let row = |row: &subscope_model::Agent| {
         let name = row.agent_type.as_deref().unwrap_or(row.id.as_str()).to_owned();
         let parent = row.parent_id.as_ref().and_then(|id| tree.agents.iter().find(|other| other.id == *id));
-        let parent = parent.map(|parent| parent.agent_type.as_deref().unwrap_or(parent.id.as_str()).to_owned());
+        let parent =
+            parent.map(|parent| parent.agent_type.as_deref().unwrap_or(parent.id.as_str()).to_owned());
         (name, parent, row.status.as_str(), row.tools.len())
     };
     tree.agents.iter().map(row).collect()
@@ -129,4 +136,43 @@ fn any_order_gives_the_same_rows() {
         }
     }
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn running_agents_have_rows_that_those_below_them_name() {
+    let recordings = framework_recordings();
+    let recording = recordings.iter().find(|recording| recording.name == "pydantic-ai.native").unwrap();
+    let mut seen = Vec::new();
+    for count in 1..=recording.requests.len() {
+        let lines = recording.requests[..count].iter().map(|line| format!("{line}\n")).collect::<String>();
+        let router = read(&[Part::new("otlp.jsonl", lines)], options(false));
+        let prices = subscope_model::PriceTable::default();
+        let session = router.sessions().next().unwrap().clone();
+        let rows = router.tree(&session, &now(LATER, &prices)).unwrap().agents;
+        let last = rows.iter().filter_map(|row| row.last_event_at_ms).max().unwrap();
+        let growing = subscope_session::Now { is_growing: true, ..now(last + 1, &prices) };
+        let tree = router.tree(&session, &growing).unwrap();
+        let rows: Vec<String> = tree
+            .agents
+            .iter()
+            .map(|row| format!("{} {}", row.agent_type.as_deref().unwrap_or("?"), row.status.as_str()))
+            .collect();
+        let is_below_root = tree
+            .agents
+            .iter()
+            .skip(1)
+            .all(|row| row.parent_id.is_some() && !row.has(subscope_model::Flag::Orphan));
+        assert!(is_below_root, "{count}: {rows:?}");
+        seen.push(rows.join(", "));
+    }
+    assert_eq!(seen.first().unwrap(), "main running");
+    assert!(seen.contains(&"main running, alpha running".to_owned()), "{seen:#?}");
+    assert_eq!(sorted_rows(&seen), "main completed, alpha completed, beta completed, gamma completed");
+}
+
+/// Returns the last rows, in order of their names behind that of the root.
+fn sorted_rows(seen: &[String]) -> String {
+    let mut rows: Vec<&str> = seen.last().unwrap().split(", ").collect();
+    rows[1..].sort_unstable();
+    rows.join(", ")
 }

@@ -140,7 +140,8 @@ impl GenAi {
         }
         read.place = out.head.place;
         out.head.time = span.end;
-        out.emit(Fact::Span(Arc::new(read)));
+        let line = format!("{SPAN_LINE}{}", span.hex_id());
+        out.emit_as(Some(&line), Fact::Span(Arc::new(read)));
     }
 
     /// Keeps the prompt in a response for the span of its agent.
@@ -249,6 +250,12 @@ impl GenAi {
             let session = Fact::Session { version, cwd: None, model, tells_starts: false };
             out.emit_of(root, span.start, session);
             let text = self.prompt(span).unwrap_or_else(|| "\"\"".to_owned());
+            let name = attributes.text("gen_ai.agent.name");
+            // The root of a harness has its name.
+            if let Some(name) = name.filter(|name| *name != UNKNOWN_TYPE && *name != scope.service) {
+                let kind = Spawn { agent_type: Some(name.into()), ..Spawn::default() };
+                out.emit_of(root, span.start, Fact::Spawn(kind));
+            }
             let prompt_id = Some(span.hex_id());
             let prompt = Fact::Prompt {
                 prompt_id: prompt_id.as_deref(),
