@@ -5,8 +5,13 @@ use anyhow::Result;
 use crate::step::{cargo, run};
 
 /// Package, target and name of each test that generates pages.
-const GENERATORS: [(&str, &[&str], &str); 5] = [
+const GENERATORS: [(&str, &[&str], &str); 6] = [
     ("subscope-harness", &["--test", "documentation"], "page_says_what_the_registry_says"),
+    (
+        "subscope-session",
+        &["--test", "frameworks"],
+        "every_recording_shows_what_happened_but_for_the_known_exceptions",
+    ),
     ("subscope-tui", &["--lib"], "page_of_the_documentation_lists_every_key"),
     ("subscope-server", &["--lib"], "page_lists_every_route"),
     ("subscope", &["--lib"], "page_lists_every_command"),

@@ -152,6 +152,8 @@ fn nothing_of_the_recordings_is_taken_for_a_secret() {
             alarms(&line, &masked(&line), &mut strings, &mut own);
             // One recording contains fake keys.
             own.retain(|text| !text.contains("GITHUB_TOKEN=[redacted]"));
+            // A framework has a hash as the `key` of each of its agents.
+            own.retain(|text| !text.contains(r#""key": "[redacted]""#));
             found.extend(own.iter().map(|text| {
                 let at = text.find("[redacted]").unwrap_or(0);
                 let around: String = text[..at].chars().rev().take(80).collect();

@@ -56,6 +56,7 @@ mod startup;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::{
     collections::VecDeque,
@@ -68,7 +69,7 @@ use std::{
 use subscope_collect::{archive::Archive, work_tree};
 use subscope_model::{Millis, PriceTable, Update, Zone};
 use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter};
-use subscope_store::Store;
+use subscope_store::{Commit, Store};
 
 pub use self::budget::Budgets;
 use self::{
@@ -533,6 +534,15 @@ impl EventLoop {
     /// Marks the sessions that the driver changed. A session whose files are read from their beginning is derived after
     /// they are read completely: until then agents have names that later files correct, and its stored rows are better.
     fn collect_changed(&mut self) {
+        let moves = self.router.take_moves();
+        if !moves.is_empty() {
+            moves.iter().filter(|moved| moved.is_whole).for_each(|moved| self.publish_emptied(&moved.from));
+            self.forget_moved(&moves, None);
+            self.pending.moves.extend(moves);
+            let moved = self.take_moved_input(&mut []);
+            // A failed commit is kept and tried again.
+            let _ = self.commit(Commit { moved, ..Commit::default() });
+        }
         for session in self.router.take_changed() {
             self.sessions.load(&session, LoadedBy::Input);
             self.sessions.loaded_mut(&session).into_iter().for_each(|it| it.loaded_by = LoadedBy::Input);

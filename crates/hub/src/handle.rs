@@ -6,6 +6,7 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
+use subscope_harness::{Encoding, Signal};
 use subscope_model::{AgentId, Event, Millis, SessionId, Text, Zone};
 use subscope_query::Queries;
 use subscope_store::Commit;
@@ -15,6 +16,7 @@ use crate::{
         AskError, Command, Figures, Ingest, IngestError, IngestReceipt, ReplyCallback, SubscriptionStart,
     },
     event_routing::{ConnectionId, EventRouter, PostedError, RoutedEvent},
+    otlp::{OtlpIngests, TraceLinks},
     read_pool::Question,
     read_view::{HubAnswers, ReadView},
     stop::{StopError, StopReceipt},
@@ -52,6 +54,7 @@ impl Drop for CountedQuestion {
 pub struct HubHandle {
     commands: SyncSender<Command>,
     router: EventRouter,
+    links: TraceLinks,
     questions: QuestionCount,
     zone: Zone,
 }
@@ -69,7 +72,7 @@ impl HubHandle {
         questions: QuestionCount,
         zone: Zone,
     ) -> Self {
-        Self { commands, router, questions, zone }
+        Self { commands, router, links: TraceLinks::default(), questions, zone }
     }
 
     /// Asks a question, which may be about one session. The reply includes everything that was acknowledged before, and
@@ -112,6 +115,19 @@ impl HubHandle {
         reply: ReplyCallback<Result<IngestReceipt, IngestError>>,
     ) -> Result<(), AskError> {
         self.send(Command::Ingest(Box::new(ingest), reply))
+    }
+
+    /// Returns the ingests of a body of OpenTelemetry records. Takes up to a second for the largest body.
+    ///
+    /// # Errors
+    /// Why it is no request.
+    pub fn otlp_ingests(
+        &self,
+        signal: Signal,
+        encoding: Encoding,
+        body: &[u8],
+    ) -> Result<OtlpIngests, String> {
+        self.links.ingests(signal, encoding, body)
     }
 
     /// Returns the ingest of one published event, which is one line. `from` is the connection over which it came.

@@ -73,8 +73,8 @@ pub use live_view::LiveView;
 pub use need::{AgentNeed, NeedGroup, NeedReason, SILENT_EVIDENCE, SessionNeed};
 pub use observation::{
     AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
-    Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnInput, SpawnMode,
-    SpawnResult, SpawnTotals, TitleOrigin, ToolClass, WorkTree,
+    Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, SpanKind, SpanStatus, Spawn, SpawnBatch,
+    SpawnInput, SpawnMode, SpawnResult, SpawnTotals, TitleOrigin, ToolClass, TraceSpan, WorkTree,
 };
 pub use people::{PEOPLE_SCHEMA, People, PersonMachine, WORKING_SCHEMA, WorkingSession, WorkingSessions};
 pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};

@@ -9,14 +9,16 @@ mod end;
 mod ids;
 mod response;
 mod spawn;
+mod trace_span;
 
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 pub use call::{CallBegin, CallEnd, Outcome, ToolClass};
 pub use end::{AgentEnd, EndEvidence};
 pub use response::{Checksum, Response};
 pub use spawn::{Parent, Spawn, SpawnBatch, SpawnInput, SpawnMode, SpawnResult, SpawnTotals};
+pub use trace_span::{SpanKind, SpanStatus, TraceSpan};
 
 use crate::{
     AgentStatus, Basis, EventKind, MicroUsd, Millis, ProcessActivity, ProcessExit, RawJson, SourceId,
@@ -329,6 +331,8 @@ pub enum Fact<'a> {
     WireHasIdentity,
     /// The source reports each question to the person.
     ReportsQuestions,
+    /// A span of a trace: what it says follows from all spans of the trace. Its session is that of the trace.
+    Span(Arc<TraceSpan>),
     /// An event that is only shown in the feed.
     Note {
         /// Its kind.

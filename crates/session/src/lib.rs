@@ -15,13 +15,14 @@ mod pending_event;
 mod router;
 mod session;
 mod source;
+mod traces;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
 pub const REVISION: u32 = 12;
 
 pub use feed::{id_by_request, problem_event};
-pub use router::{EventScope, RouterOptions, SessionRouter, WorkTreeFinder};
+pub use router::{EventScope, RouterOptions, SessionRouter, TraceMove, WorkTreeFinder};
 pub use session::SessionUpdate;
 pub use source::{SourceOrigin, SourceSpec, is_noise};
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};

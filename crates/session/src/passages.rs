@@ -10,8 +10,8 @@ use std::{
 use subscope_decode::{Decoder, Dialect, Hint, ToolArguments, otlp::SPAN_LINE};
 use subscope_harness::{harness_of_service, otel_sources, tool_class};
 use subscope_model::{
-    Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, Spawn, safe_id,
-    stable_hash,
+    Claim, Decoded, Fact, Millis, Observation, Outcome, PromptKind, RawJson, SourceKind, SpanKind,
+    SpanStatus, Spawn, TraceSpan, safe_id, stable_hash,
 };
 
 /// Class of a passage.
@@ -205,6 +205,9 @@ fn extract(state: &mut ReadState, decoded: Decoded<'_, '_>, found: &mut dyn FnMu
             emit_of(None, PassageClass::ToolResult, call, result);
         }
     }
+    if let Fact::Span(span) = &observation.fact {
+        return extract_span(span, &mut emit_of);
+    }
     let mut emit = |agent: Option<&str>, class: PassageClass, raw: RawJson<'_>| {
         emit_of(agent, class, CallOf::default(), raw);
     };
@@ -226,6 +229,40 @@ fn extract(state: &mut ReadState, decoded: Decoded<'_, '_>, found: &mut dyn FnMu
         }
         Fact::TurnEnd { text: Some(text), .. } if is_only_line => emit(None, PassageClass::Message, *text),
         _ => {}
+    }
+}
+
+/// Passes on a text with its agent, its class and its call.
+type Emit<'e> = dyn FnMut(Option<&str>, PassageClass, CallOf<'_>, RawJson<'_>) + 'e;
+
+/// Passes on the texts of a span. Its agent is the span above it, unless it is one itself.
+fn extract_span(span: &TraceSpan, emit: &mut Emit<'_>) {
+    let is_agent = matches!(span.kind, SpanKind::Agent | SpanKind::Workflow);
+    let agent = if is_agent { Some(span.id) } else { span.parent };
+    let agent = agent.map_or_else(String::new, |id| format!("{id:016x}"));
+    let mut text = |class: PassageClass, words: &str| {
+        let json = serde_json::Value::from(words).to_string();
+        emit(Some(&agent), class, CallOf::default(), RawJson { json: &json, offset: u64::MAX });
+    };
+    // A request repeats the conversation: the prompt of an agent is in its own span.
+    if let Some(prompt) = span.prompt.as_deref().filter(|_| is_agent) {
+        text(PassageClass::Prompt, prompt);
+    }
+    for (is_thought, words) in &span.answers {
+        text(if *is_thought { PassageClass::Thought } else { PassageClass::Message }, words);
+    }
+    if span.kind == SpanKind::Call {
+        let hex = span.hex_id();
+        let id = span.own_id.as_deref().unwrap_or(&hex);
+        let failed = !matches!(span.status, SpanStatus::Ok);
+        let call = CallOf { id: Some(id), tool: span.name.as_deref(), failed };
+        for (class, json) in
+            [(PassageClass::ToolInput, &span.input), (PassageClass::ToolResult, &span.result)]
+        {
+            if let Some(json) = json {
+                emit(Some(&agent), class, call, RawJson { json, offset: u64::MAX });
+            }
+        }
     }
 }
 

@@ -361,6 +361,7 @@ pub(crate) fn to_pending_event(
         | Fact::TurnStart
         | Fact::PermissionReply { .. }
         | Fact::WireHasIdentity
+        | Fact::Span(_)
         | Fact::ReportsQuestions => return None,
     }
     Some(event)

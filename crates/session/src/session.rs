@@ -13,11 +13,18 @@ use crate::{
     pending_event::{EventUse, PendingEvent, to_pending_event},
     router::{EventScope, RouterOptions, UnreadLines, add_problems},
     source::SourceSpec,
+    traces::SessionTraces,
 };
 
 /// One session.
 pub(crate) struct Session {
-    pub(crate) tracker: Tracker,
+    /// Facts of all sources but traces.
+    tracker: Tracker,
+    pub(crate) traces: SessionTraces,
+    /// Whether an observation that is of no trace was joined.
+    has_own_facts: bool,
+    /// Which events are recorded, and until when.
+    events: (EventScope, Option<Millis>),
     /// Sources with lines of the session.
     sources: BTreeSet<SourceId>,
     /// Whether it has facts that a store kept, of lines that no source has.
@@ -47,11 +54,35 @@ impl Session {
     ) -> Self {
         Self {
             tracker: Tracker::new(id, harness, options.keep, options.cutoff),
+            traces: SessionTraces::default(),
+            has_own_facts: false,
+            events: (options.events, options.cutoff),
             sources: BTreeSet::new(),
             has_stored_facts: false,
             pending_events: Vec::new(),
             feed,
         }
+    }
+
+    /// Returns the session's id.
+    pub(crate) fn id(&self) -> &SessionId {
+        self.tracker.session()
+    }
+
+    /// Facts of all sources but traces.
+    pub(crate) fn own_facts(&self) -> &Tracker {
+        &self.tracker
+    }
+
+    /// Facts of all sources but traces, for changes.
+    pub(crate) fn own_facts_mut(&mut self) -> &mut Tracker {
+        self.traces.invalidate();
+        &mut self.tracker
+    }
+
+    /// Facts of all sources.
+    pub(crate) fn facts(&self) -> &Tracker {
+        self.traces.joined(&self.tracker)
     }
 
     /// Drops everything but what was published.
@@ -69,9 +100,14 @@ impl Session {
         !self.sources.is_empty() || self.has_stored_facts
     }
 
+    /// Whether nothing but traces gave it input, or may give it facts.
+    pub(crate) fn is_of_traces_alone(&self) -> bool {
+        !self.has_own_facts && !self.has_stored_facts
+    }
+
     /// Joins facts that a store kept. Returns whether they could be read.
     pub(crate) fn join_facts(&mut self, json: &[u8], sources: u32) -> bool {
-        let is_joined = self.tracker.join_facts(json, sources).is_ok();
+        let is_joined = self.own_facts_mut().join_facts(json, sources).is_ok();
         self.has_stored_facts |= is_joined;
         is_joined
     }
@@ -95,7 +131,9 @@ impl Session {
         events: EventScope,
     ) -> bool {
         let is_read_once = spec.origin.is_read_once();
+        self.traces.invalidate();
         self.tracker.inline_payloads(is_read_once);
+        self.has_own_facts = true;
         let is_taken = self.tracker.absorb(seen);
         if is_taken && events.includes(&seen.fact) {
             let wanted = match events {
@@ -110,8 +148,12 @@ impl Session {
 
     /// Joins the same session of another router. Adds `base` to its source numbers.
     pub(crate) fn join(&mut self, other: Self, base: u32) {
-        self.tracker.join(other.tracker, base);
+        self.own_facts_mut().join(other.tracker, base);
+        for (trace, spans) in other.traces.into_all() {
+            self.traces.join(trace, spans);
+        }
         self.has_stored_facts |= other.has_stored_facts;
+        self.has_own_facts |= other.has_own_facts;
         self.sources.extend(other.sources.into_iter().map(|source| SourceId(source.0 + base)));
         self.pending_events.extend(other.pending_events.into_iter().map(|mut event| {
             event.place.source.0 += base;
@@ -125,12 +167,17 @@ impl Session {
 
     /// Whether events wait for an update, because of new input or of time.
     pub(crate) fn has_pending_events(&self) -> bool {
-        !self.pending_events.is_empty() || self.next_event_at().is_some()
+        !self.pending_events.is_empty() || self.traces.has_changed() || self.next_event_at().is_some()
     }
 
     /// Returns the time at which an update has events without new input.
     pub(crate) fn next_event_at(&self) -> Option<Millis> {
         self.feed.next_due()
+    }
+
+    fn add_trace_events(&mut self) {
+        let (events, cutoff) = self.events;
+        self.pending_events.extend(self.traces.take_events(events, cutoff));
     }
 
     /// Derives the session for a moment. `problems` are its problems besides those of its facts, `lines` the lines of
@@ -142,7 +189,8 @@ impl Session {
         problems: &[Problem],
         lines: &UnreadLines,
     ) -> SessionUpdate {
-        let mut derived = self.tracker.derive(now);
+        self.add_trace_events();
+        let mut derived = self.traces.joined(&self.tracker).derive(now);
         add_problems(&mut derived.tree, problems);
         let pending = std::mem::take(&mut self.pending_events);
         let waits = Now { is_growing: now.is_growing && !is_settled, ..now.clone() };
@@ -154,8 +202,9 @@ impl Session {
 
     /// Returns all prompts, messages and thoughts in order of time; complete with [`EventScope::Texts`].
     pub(crate) fn texts(&mut self, now: &Now<'_>) -> Vec<SessionText> {
+        self.add_trace_events();
         self.sort_pending();
-        let derived = self.tracker.derive(now);
+        let derived = self.traces.joined(&self.tracker).derive(now);
         self.feed.texts(&derived, std::mem::take(&mut self.pending_events))
     }
 
@@ -172,8 +221,9 @@ impl Session {
         problems: &[Problem],
         lines: &UnreadLines,
     ) -> Vec<EventRecord> {
+        self.add_trace_events();
         self.sort_pending();
-        let mut derived = self.tracker.derive(now);
+        let mut derived = self.traces.joined(&self.tracker).derive(now);
         add_problems(&mut derived.tree, problems);
         let mut events = self.feed.advance(&derived, std::mem::take(&mut self.pending_events), now, lines);
         for (seq, event) in (1..).zip(&mut events) {

@@ -54,6 +54,8 @@ pub struct Commit {
     pub events: Vec<Event>,
     /// Input that exists in no file; stored byte for byte.
     pub received: Vec<ReceivedInput>,
+    /// Earlier input that turned out to be about another session.
+    pub moved: Vec<MovedInput>,
     /// Files that the rows were derived from, with their state at that time.
     pub sources: Vec<SourceFile>,
     /// What the transcripts of sessions have reported so far; replaces what was stored.
@@ -160,6 +162,19 @@ pub struct ReceivedInput {
     pub parts: Vec<SessionPart>,
     /// Sessions that the input is about.
     pub sessions: Vec<SessionId>,
+}
+
+/// Input of one sender that turned out to be about another session than was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedInput {
+    /// Session that the sender named: all of its input is moved.
+    pub named: SessionId,
+    /// Session that the input was about.
+    pub from: SessionId,
+    /// Session that it is about.
+    pub to: SessionId,
+    /// Whether nothing is left of the former session: its rows and events are deleted.
+    pub is_whole: bool,
 }
 
 /// Consecutive lines of a body that belong to one session.

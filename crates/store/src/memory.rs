@@ -13,8 +13,8 @@ use subscope_model::{
 };
 
 use crate::{
-    AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, OpenReader, ReceivedInput, SessionPart,
-    SessionQueries, StoreResult, StoredFacts, StoredSessionKeys, days,
+    AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, MovedInput, OpenReader, ReceivedInput,
+    SessionPart, SessionQueries, StoreResult, StoredFacts, StoredSessionKeys, days,
     stats::{Sums, with_known_project},
 };
 
@@ -90,6 +90,19 @@ impl MemoryRows {
         }
     }
 
+    fn move_input(&mut self, moved: &MovedInput) {
+        let MovedInput { named, from, to, is_whole } = moved;
+        for one in self.inbox.iter_mut().filter(|one| one.session.as_deref() == Some(named.as_str())) {
+            one.sessions = vec![named.clone(), to.clone()];
+        }
+        if *is_whole {
+            self.trees.remove(from);
+            self.changed_ms.remove(from);
+            self.session_keys.remove(from);
+            self.log.retain(|event| event.session_id != *from);
+        }
+    }
+
     fn add_keys(&mut self, written: &StoredSessionKeys) {
         let new = &written.keys;
         let stored = self.session_keys.entry(new.session.clone()).or_insert_with(|| new.clone());
@@ -110,6 +123,7 @@ fn body_bytes(received: &ReceivedInput, counts: impl Fn(&SessionPart) -> bool) -
 impl Ledger for MemoryStore {
     fn commit(&mut self, commit: &Commit) -> StoreResult<Vec<Event>> {
         let mut rows = self.rows();
+        commit.moved.iter().for_each(|moved| rows.move_input(moved));
         rows.add_to_inbox(&commit.received);
         for tree in &commit.trees {
             let known = rows.trees.get(&tree.session.id).map(SessionRow::of);

@@ -12,6 +12,7 @@ pub mod env;
 pub mod example;
 pub mod figures;
 pub mod fixtures;
+pub mod frameworks;
 pub mod generated;
 pub mod lines;
 pub mod losses;

@@ -76,7 +76,7 @@ pub enum HookCoverage {
 }
 
 /// Tracks one session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tracker {
     session: SessionId,
     harness: Option<Text>,

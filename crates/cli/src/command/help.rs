@@ -31,6 +31,7 @@ const PAGES: &[(&str, &str)] = pages![
     "mcp",
     "export",
     "opentelemetry",
+    "frameworks",
     "interchange",
     "shell",
     "teams",

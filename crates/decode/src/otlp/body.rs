@@ -2,16 +2,27 @@
 //!
 //! A body with the records of one dialect and session is kept byte for byte. Of any other each record is kept as it was
 //! written, with its resource and scope; records of other programs, and those without a session, are not kept.
+//!
+//! A span of an agent program belongs to the session of its trace, which may be known later: it is kept under the id of
+//! the trace. So are the other spans of such a trace, which link the spans above and below them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use prost::{Message as _, bytes::Bytes};
 use serde_json::{Value, json};
 
+use subscope_model::TraceSpan;
+
 use super::{
-    Encoding, OtelSource, Signal, proto,
-    record::Record,
+    Encoding, OTEL_GENAI, OtelSource, Signal,
+    conventions::is_genai,
+    genai::is_foreign,
+    proto,
+    record::{Record, Scope},
     request::{Parts, RecordGroup, take_json, take_protobuf},
 };
 use crate::Dialect;
@@ -46,7 +57,9 @@ pub struct KeptLine {
 pub struct Divided {
     /// What is kept, in order.
     pub kept: Vec<KeptLine>,
-    /// Number of records of other programs, or of no session.
+    /// Spans of traces in which no agent program reports anything in this body: they are kept if one does in another.
+    pub links: Vec<KeptLine>,
+    /// Number of records of other programs, or of no session; without `links`.
     pub foreign: u64,
     /// Why records cannot be read.
     pub broken: Vec<String>,
@@ -118,19 +131,11 @@ fn divide_parts<R: AsRef<[u8]>>(
     divided.broken.extend(parts.broken.into_iter().map(|(why, _)| why));
     let groups: Vec<(&RecordGroup<R>, &'static OtelSource)> =
         parts.groups.iter().map(|group| (group, OtelSource::of(sources, &group.scope))).collect();
-    // A span that names no session has that of its trace.
-    let mut traces: HashMap<u128, &str> = HashMap::new();
-    for (group, source) in &groups {
-        for (record, _) in &group.records {
-            if let (Some(session), true) = ((source.session)(record), record.trace() != 0) {
-                traces.entry(record.trace()).or_insert(session);
-            }
-        }
-    }
-    let mut kept: BTreeMap<(&str, &str), Share<'_, R>> = BTreeMap::new();
+    let places = Places::of(&groups);
+    let mut kept: BTreeMap<(&str, Cow<'_, str>), Share<'_, R>> = BTreeMap::new();
     for (number, (group, source)) in groups.iter().enumerate() {
         for (record, raw) in &group.records {
-            let sessions = sessions_of(record, source, &traces);
+            let sessions = places.sessions_of(&group.scope, record, source);
             divided.foreign += u64::from(sessions.is_empty());
             for session in sessions {
                 let key = (source.dialect.as_str(), session);
@@ -140,8 +145,10 @@ fn divide_parts<R: AsRef<[u8]>>(
     }
     let is_whole = kept.len() == 1 && divided.foreign == 0 && bytes <= LINE_BYTES;
     for ((_, session), (dialect, records)) in kept {
+        let is_link = !places.has_agents(&session);
         let mut add = |line: Vec<u8>, count: usize| {
-            divided.kept.push(KeptLine { dialect, session: session.to_owned(), line, records: count as u64 });
+            let kept = KeptLine { dialect, session: session.to_string(), line, records: count as u64 };
+            if is_link { divided.links.push(kept) } else { divided.kept.push(kept) }
         };
         if is_whole {
             add(whole(), records.len());
@@ -170,22 +177,70 @@ fn divide_parts<R: AsRef<[u8]>>(
     divided
 }
 
-/// Returns the sessions of a record: the points of a metric may be of several.
-fn sessions_of<'r>(record: &'r Record, source: &OtelSource, traces: &HashMap<u128, &'r str>) -> Vec<&'r str> {
-    if let Record::Points(points) = record {
-        let mut sessions: Vec<&str> = Vec::new();
-        for point in points {
-            // All harnesses name the session of a point alike.
-            let session = point.attributes.text("session.id").filter(|_| (source.session)(record).is_some());
-            sessions.extend(session.filter(|session| !sessions.contains(session)));
+/// Where the records of a body belong.
+struct Places<'r> {
+    /// The session that a span of each trace names.
+    sessions: HashMap<u128, &'r str>,
+    /// Traces in which an agent program reports something, by the id of their session.
+    agents: HashSet<String>,
+}
+
+impl<'r> Places<'r> {
+    fn of<R>(groups: &[(&'r RecordGroup<R>, &'static OtelSource)]) -> Self {
+        let mut places = Self { sessions: HashMap::new(), agents: HashSet::new() };
+        for (group, source) in groups {
+            for (record, _) in group.records.iter().filter(|(record, _)| record.trace() != 0) {
+                match record {
+                    Record::Span(span) if is_of_trace(&group.scope, source) => {
+                        if is_genai(&span.attributes) {
+                            places.agents.insert(TraceSpan::session_of_trace(span.trace));
+                        }
+                    }
+                    Record::Span(_) | Record::Log(_) | Record::Points(_) => {
+                        if let Some(session) = (source.session)(record) {
+                            places.sessions.entry(record.trace()).or_insert(session);
+                        }
+                    }
+                }
+            }
         }
-        return sessions;
+        places
     }
-    let by_trace = || {
-        let is_span = matches!(record, Record::Span(_));
-        traces.get(&record.trace()).copied().filter(|_| is_span)
-    };
-    (source.session)(record).or_else(by_trace).into_iter().collect()
+
+    /// Whether an agent program reports something in what is kept under a session.
+    fn has_agents(&self, session: &str) -> bool {
+        TraceSpan::trace_of_session(session).is_none() || self.agents.contains(session)
+    }
+
+    /// Returns the sessions of a record: the points of a metric may be of several.
+    fn sessions_of(&self, scope: &Scope, record: &'r Record, source: &OtelSource) -> Vec<Cow<'r, str>> {
+        match record {
+            Record::Points(points) => {
+                let mut sessions: Vec<Cow<'_, str>> = Vec::new();
+                for point in points {
+                    // All harnesses name the session of a point alike.
+                    let session =
+                        point.attributes.text("session.id").filter(|_| (source.session)(record).is_some());
+                    sessions.extend(session.map(Cow::Borrowed).filter(|session| !sessions.contains(session)));
+                }
+                sessions
+            }
+            Record::Span(span) if is_of_trace(scope, source) && span.trace != 0 => {
+                vec![Cow::Owned(TraceSpan::session_of_trace(span.trace))]
+            }
+            // A span that names no session has that of its trace.
+            Record::Span(span) => {
+                let by_trace = || self.sessions.get(&span.trace).copied();
+                (source.session)(record).or_else(by_trace).map(Cow::Borrowed).into_iter().collect()
+            }
+            Record::Log(_) => (source.session)(record).map(Cow::Borrowed).into_iter().collect(),
+        }
+    }
+}
+
+/// Whether the session of a span is that of its trace.
+fn is_of_trace(scope: &Scope, source: &OtelSource) -> bool {
+    source.dialect == OTEL_GENAI && is_foreign(scope)
 }
 
 fn json_line(signal: Signal, groups: &[Chosen<'_, &str>]) -> Vec<u8> {

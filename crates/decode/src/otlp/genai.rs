@@ -1,27 +1,27 @@
-//! `otel.genai`: spans of any program that follows OpenTelemetry's GenAI conventions, our own export included.
+//! `otel.genai`: spans of any program that follows a convention for agents, our own export included.
 //!
-//! An agent is an `invoke_agent` span, one for each time that it is at work: its id is `subscope.agent.id`, else
-//! `gen_ai.agent.id`, else the span's. One without a span above is the root. Its parent is the nearest `invoke_agent`
-//! above it, and the `execute_tool` between is the call that started it. Calls and responses belong to the nearest
-//! `invoke_agent` above, where they do not name their agent.
+//! A span of another program is one statement ([`Fact::Span`]): what it is part of follows from all spans of its trace,
+//! which a session keeps ([`super::Trace`]). [`conventions`] reads what it says.
 //!
-//! Pitfalls: a span is reported when it has ended, before its parents, so its agent may become known later
-//! ([`SpanTable`]): until then the root owns it, with basis `unknown`. `gen_ai.usage.*` on `invoke_agent` repeats that
-//! of the responses and is not read.
+//! A span of our own export names its agent, and what it says is final: an agent is an `invoke_agent` span, one for each
+//! time that it is at work. Its parent is the nearest `invoke_agent` above it, and the `execute_tool` between is the call
+//! that started it. A span may be reported before those above it ([`SpanTable`]): until then the root owns it, with basis
+//! `unknown`.
 //!
 //! Prompts and answers are those of `gen_ai.input.messages` and `gen_ai.output.messages`. A request repeats the whole
 //! conversation: the prompt of an agent is the user's last message in its own span, else in the first response below it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde::{Deserialize, de};
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, MicroUsd, Outcome, Parent,
-    PromptKind, Response, Spawn, SpawnBatch, ToolClass, Usage,
+    PromptKind, Response, Spawn, SpawnBatch, ToolClass, Usage, stable_hash,
 };
 
 use super::{
     OtelLines, OtelSource, Service,
+    conventions::{self, Registry},
     lines::RecordDecoder,
     made_json,
     record::{Attributes, Record, Scope, Span},
@@ -55,9 +55,12 @@ const MAX_WAITING_TEXT: usize = 1_024;
 
 fn session(record: &Record) -> Option<&str> {
     let Record::Span(Span { attributes, .. }) = record else { return None };
-    attributes.text("gen_ai.conversation.id").or_else(|| {
-        attributes.text("session.id").filter(|_| attributes.text("gen_ai.operation.name").is_some())
-    })
+    attributes.text("gen_ai.conversation.id").or_else(|| attributes.text("session.id"))
+}
+
+/// Whether a program other than subscope reports a span, so that its session and agents are those of its trace.
+pub(crate) fn is_foreign(scope: &Scope) -> bool {
+    scope.name != OWN_SCOPE
 }
 
 /// Most prompts that are kept until the span of their agent comes: it follows in the same request or a later one.
@@ -86,17 +89,13 @@ struct CallSpan {
 }
 
 impl CallSpan {
-    fn of(scope: &Scope, span: &Span) -> Self {
+    fn of(span: &Span) -> Self {
         let hex = span.hex_id();
         let id = span.attributes.text("gen_ai.tool.call.id").map(str::to_owned);
         let name = span.attributes.text("gen_ai.tool.name").unwrap_or(&span.name);
         let input = span.attributes.text("gen_ai.tool.call.arguments").unwrap_or(&hex);
         let digest = digest(name, input);
-        Self {
-            name: name.to_owned(),
-            digest,
-            id: id.or_else(|| Some(hex).filter(|_| scope.name != OWN_SCOPE)),
-        }
+        Self { name: name.to_owned(), digest, id }
     }
 }
 
@@ -129,6 +128,22 @@ impl GenAi {
         }
     }
 
+    /// Reports a span of another program. One without a trace is of that of its session.
+    fn trace_span(&self, scope: &Scope, span: &Span, out: &mut Emitter<'_, '_>) {
+        let registry = Registry { tool_class: self.tool_class, harness_of_service: self.harness_of_service };
+        let mut read = conventions::trace_span(registry, scope, span);
+        if read.trace == 0 {
+            read.trace = read.session.as_deref().map_or(0, |session| u128::from(stable_hash(session)));
+        }
+        if read.trace == 0 || read.id == 0 {
+            return;
+        }
+        read.place = out.head.place;
+        out.head.time = span.end;
+        let line = format!("{SPAN_LINE}{}", span.hex_id());
+        out.emit_as(Some(&line), Fact::Span(Arc::new(read)));
+    }
+
     /// Keeps the prompt in a response for the span of its agent.
     fn keep_prompt(&mut self, span: &Span) {
         let messages = || span.attributes.text("gen_ai.input.messages");
@@ -150,13 +165,13 @@ impl GenAi {
         Some(serde_json::Value::from(prompt).to_string())
     }
 
-    fn node(scope: &Scope, span: &Span) -> SpanNode {
+    fn node(span: &Span) -> SpanNode {
         match Operation::of(span) {
-            Operation::Agent => match agent_id(scope, span) {
+            Operation::Agent => match agent_id(span) {
                 Some(id) => SpanNode::Agent(id),
                 None => SpanNode::Root,
             },
-            Operation::Tool => SpanNode::Call(CallSpan::of(scope, span), span.parent),
+            Operation::Tool => SpanNode::Call(CallSpan::of(span), span.parent),
             Operation::Response | Operation::Other => SpanNode::Other(span.parent),
         }
     }
@@ -186,17 +201,15 @@ impl GenAi {
         if matches!(operation, Operation::Other) {
             return;
         }
-        let is_own = scope.name == OWN_SCOPE;
         let (place, call) = self.place(span.parent);
         let call = call.cloned();
-        let waits = matches!(place, SpanPlace::Waits(_));
         if let SpanPlace::Waits(above) = place {
             let mut waiting = span.clone();
             waiting.attributes.drop_long_texts(MAX_WAITING_TEXT);
             self.spans.wait(above, (scope.clone(), Box::new(waiting)));
         }
-        let basis = span.attributes.text("subscope.basis").filter(|_| is_own).and_then(parse_word);
-        let own = own_agent(scope, span);
+        let basis = span.attributes.text("subscope.basis").and_then(parse_word);
+        let own = own_agent(span);
         let claim = match (&own, &place) {
             (Some(id), _) => claim(id, basis.unwrap_or(Basis::Wire)),
             (None, SpanPlace::Below(id)) => Claim::Agent(id, Basis::Wire),
@@ -207,13 +220,11 @@ impl GenAi {
         let mut out = out.with(claim, span.end, Some(&line));
         match operation {
             Operation::Agent => self.agent(scope, span, &place, call.as_ref(), &mut out),
-            Operation::Tool => self.call(scope, span, &mut out),
+            Operation::Tool => self.call(span, &mut out),
             Operation::Response => {
                 let service = (self.harness_of_service)(&scope.service);
-                response(span, is_own, service.is_some_and(|known| known.is_unpriced), &mut out);
-                // Of one that waits for its agent long texts are read now, others then.
-                let shortest = if waits && !is_own { MAX_WAITING_TEXT + 1 } else { 0 };
-                answer(span, is_own, shortest, &mut out);
+                response(span, service.is_some_and(|known| known.is_unpriced), &mut out);
+                answer(span, &mut out);
             }
             Operation::Other => {}
         }
@@ -228,18 +239,23 @@ impl GenAi {
         out: &mut Emitter<'_, '_>,
     ) {
         let attributes = &span.attributes;
-        let is_own = scope.name == OWN_SCOPE;
-        let status = status(span, is_own);
+        let status = status(span);
         let model = attributes.text("gen_ai.request.model");
         let version = scope.version.as_deref();
         if let Some(Service { harness: name, .. }) = (self.harness_of_service)(&scope.service) {
             out.emit_made(Fact::Harness { name });
         }
-        let Some(id) = agent_id(scope, span) else {
+        let Some(id) = agent_id(span) else {
             let root = Claim::Root(Basis::Wire);
             let session = Fact::Session { version, cwd: None, model, tells_starts: false };
             out.emit_of(root, span.start, session);
             let text = self.prompt(span).unwrap_or_else(|| "\"\"".to_owned());
+            let name = attributes.text("gen_ai.agent.name");
+            // The root of a harness has its name.
+            if let Some(name) = name.filter(|name| *name != UNKNOWN_TYPE && *name != scope.service) {
+                let kind = Spawn { agent_type: Some(name.into()), ..Spawn::default() };
+                out.emit_of(root, span.start, Fact::Spawn(kind));
+            }
             let prompt_id = Some(span.hex_id());
             let prompt = Fact::Prompt {
                 prompt_id: prompt_id.as_deref(),
@@ -258,19 +274,19 @@ impl GenAi {
         let this = Claim::Agent(&id, Basis::Wire);
         let session = Fact::Session { version, cwd: None, model: None, tells_starts: false };
         out.emit_of(this, span.start, session);
-        let has_flag = |flag: &str| is_own && attributes.texts("subscope.flags").any(|known| known == flag);
+        let has_flag = |flag: &str| attributes.texts("subscope.flags").any(|known| known == flag);
         if has_flag("warmup") {
             out.emit_of(this, span.start, Fact::Warmup);
         }
         let is_orphan = has_flag("orphan") || has_flag("warmup");
-        let spawned_by = attributes.text("subscope.spawned_by").filter(|_| is_own);
+        let spawned_by = attributes.text("subscope.spawned_by");
         let parent = match place {
             SpanPlace::Below(parent) if *parent != id => Some(Parent::Agent(parent)),
             SpanPlace::BelowRoot if !is_orphan => Some(Parent::Root),
             SpanPlace::Below(_) | SpanPlace::BelowRoot | SpanPlace::Waits(_) => None,
         };
         let prompt = self.prompt(span);
-        let agent_type = attributes.text("gen_ai.agent.name").filter(|name| !is_own || *name != UNKNOWN_TYPE);
+        let agent_type = attributes.text("gen_ai.agent.name").filter(|name| *name != UNKNOWN_TYPE);
         out.emit_of(
             this,
             span.start,
@@ -284,34 +300,14 @@ impl GenAi {
                 model: model.map(Into::into),
                 starts: true,
                 batch: spawned_by.map(SpawnBatch::Call),
-                has_stand_in_id: has_stand_in_id(scope, span),
                 ..Spawn::default()
             }),
         );
-        if let Some(call) = call.filter(|_| !is_own) {
-            // Its tool may have any name.
-            let owner = match place {
-                SpanPlace::Below(parent) => Claim::Agent(parent, Basis::Wire),
-                SpanPlace::BelowRoot => Claim::Root(Basis::Wire),
-                SpanPlace::Waits(_) => Claim::Silent,
-            };
-            let spawn = CallBegin {
-                id: call.id.as_deref(),
-                name: &call.name,
-                class: ToolClass::Spawn,
-                digest: call.digest,
-                hindsight: true,
-                has_local_id: true,
-                ..CallBegin::default()
-            };
-            out.emit_of(owner, span.start, Fact::CallBegin(spawn));
-        }
         out.emit_of(this, span.start, Fact::Activity);
         out.emit_of(this, span.end, Fact::Activity);
         if let Some(status) = status.filter(|status| *status != AgentStatus::Lost) {
             // Our own export has the status that all evidence gave.
-            let evidence = if is_own { EndEvidence::Notification } else { EndEvidence::OtelRecord };
-            let error = attributes.text("error.type").map(|error| serde_json::Value::from(error).to_string());
+            let evidence = EndEvidence::Notification;
             out.emit_of(
                 this,
                 span.end,
@@ -320,17 +316,15 @@ impl GenAi {
                     status,
                     evidence,
                     time: span.end,
-                    error: error.as_deref().filter(|_| !is_own).map(made_json),
                     ..AgentEnd::default()
                 }),
             );
         }
     }
 
-    fn call(&self, scope: &Scope, span: &Span, out: &mut Emitter<'_, '_>) {
+    fn call(&self, span: &Span, out: &mut Emitter<'_, '_>) {
         let attributes = &span.attributes;
-        let is_own = scope.name == OWN_SCOPE;
-        let CallSpan { id, name, digest } = CallSpan::of(scope, span);
+        let CallSpan { id, name, digest } = CallSpan::of(span);
         let (id, name) = (id.as_deref(), name.as_str());
         let input = attributes.text("gen_ai.tool.call.arguments");
         out.emit_of(
@@ -343,22 +337,16 @@ impl GenAi {
                 input: input.map(made_json),
                 digest,
                 detail: input.and_then(|input| ToolArguments::parse(input).detail()),
-                has_local_id: !is_own,
                 ..CallBegin::default()
             }),
         );
-        let word = attributes.text("subscope.status").filter(|_| is_own);
-        let error = attributes.text("error.type");
-        let outcome = match (word, error) {
-            (Some("open"), _) => return,
-            (Some("denied"), _) => Outcome::Denied,
-            (Some("error"), _) => Outcome::Error,
-            (Some(_), _) => Outcome::Ok,
-            (None, Some("denied" | "permission_denied" | "rejected")) => Outcome::Denied,
-            (None, Some("cancelled" | "canceled")) => Outcome::Interrupted,
-            (None, Some(_)) => Outcome::Error,
-            (None, None) if span.is_error => Outcome::Error,
-            (None, None) => Outcome::Ok,
+        let outcome = match attributes.text("subscope.status") {
+            Some("open") => return,
+            Some("denied") => Outcome::Denied,
+            Some("error") => Outcome::Error,
+            Some(_) => Outcome::Ok,
+            None if span.is_error => Outcome::Error,
+            None => Outcome::Ok,
         };
         let result = attributes.text("gen_ai.tool.call.result");
         out.emit_made(Fact::CallEnd(CallEnd {
@@ -373,14 +361,12 @@ impl GenAi {
     }
 }
 
-fn response(span: &Span, is_own: bool, is_unpriced: bool, out: &mut Emitter<'_, '_>) {
+fn response(span: &Span, is_unpriced: bool, out: &mut Emitter<'_, '_>) {
     let attributes = &span.attributes;
-    let hex = span.hex_id();
     let id = attributes.text("gen_ai.response.id");
     let usage = usage(attributes);
-    let own_total = is_own && id.is_none();
     out.emit_of(out.head.claim, span.start, Fact::Activity);
-    if own_total {
+    if id.is_none() {
         // The total of an agent of which no single response is known.
         let cost =
             attributes.number("subscope.cost_micro_usd").and_then(|cost| MicroUsd::try_from(cost).ok());
@@ -392,28 +378,25 @@ fn response(span: &Span, is_own: bool, is_unpriced: bool, out: &mut Emitter<'_, 
     let finished: Vec<&str> = attributes.texts("gen_ai.response.finish_reasons").collect();
     let has = |reasons: &[&str]| finished.iter().any(|reason| reasons.contains(reason));
     let model = attributes.text("gen_ai.response.model").or(attributes.text("gen_ai.request.model"));
-    // Another program's id may be that of the request alone, as its own files know it.
-    let (message_id, request_id) = if is_own { (id.unwrap_or(&hex), None) } else { ("", id.or(Some(&hex))) };
     out.emit_made(Fact::Response(Response {
-        message_id,
-        request_id,
+        message_id: id.unwrap_or_default(),
         model,
         usage,
         is_unpriced,
         has_stop_reason: true,
         ends_turn: has(&["stop", "end_turn"]),
         has_call: has(&["tool_call", "tool_calls", "tool_use"]),
-        accounts_only: is_own,
+        accounts_only: true,
         ..Response::default()
     }));
 }
 
-/// Reports the texts and thoughts of a response, if its messages have at least so many bytes.
-fn answer(span: &Span, is_own: bool, shortest: usize, out: &mut Emitter<'_, '_>) {
-    let messages = span.attributes.text("gen_ai.output.messages").filter(|json| json.len() >= shortest);
+/// Reports the texts and thoughts of a response.
+fn answer(span: &Span, out: &mut Emitter<'_, '_>) {
+    let messages = span.attributes.text("gen_ai.output.messages");
     let messages: Vec<ChatMessage> =
         messages.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
-    let message_id = span.attributes.text("gen_ai.response.id").filter(|_| is_own);
+    let message_id = span.attributes.text("gen_ai.response.id");
     for part in
         messages.iter().filter(|message| message.role == "assistant").flat_map(|message| &message.parts)
     {
@@ -460,8 +443,8 @@ impl Operation {
 }
 
 /// Returns the agent that a span of our own export names.
-fn own_agent(scope: &Scope, span: &Span) -> Option<String> {
-    span.attributes.text("subscope.agent.id").filter(|_| scope.name == OWN_SCOPE).map(str::to_owned)
+fn own_agent(span: &Span) -> Option<String> {
+    span.attributes.text("subscope.agent.id").map(str::to_owned)
 }
 
 fn claim(id: &str, basis: Basis) -> Claim<'_> {
@@ -472,23 +455,8 @@ fn claim(id: &str, basis: Basis) -> Claim<'_> {
 const ROOT: &str = "root";
 
 /// Returns the id of the agent of an `invoke_agent` span; `None` for the root.
-fn agent_id(scope: &Scope, span: &Span) -> Option<String> {
-    if let Some(own) = own_agent(scope, span) {
-        return Some(own).filter(|id| id != ROOT);
-    }
-    span.parent?;
-    Some(named_agent(span).map_or_else(|| span.hex_id(), str::to_owned))
-}
-
-/// Returns the id of an agent by the conventions. Some programs write that of the session: it names no agent.
-/// Observed: fixture `copilot/1.0.39/resume_denied`.
-fn named_agent(span: &Span) -> Option<&str> {
-    let session = span.attributes.text("gen_ai.conversation.id");
-    span.attributes.text("gen_ai.agent.id").filter(|id| Some(*id) != session)
-}
-
-fn has_stand_in_id(scope: &Scope, span: &Span) -> bool {
-    own_agent(scope, span).is_none() && named_agent(span).is_none()
+fn agent_id(span: &Span) -> Option<String> {
+    own_agent(span).filter(|id| id != ROOT)
 }
 
 /// Parses a word of one of our own enumerations.
@@ -497,15 +465,8 @@ fn parse_word<'w, T: Deserialize<'w>>(word: &'w str) -> Option<T> {
 }
 
 /// Returns how an agent ended.
-fn status(span: &Span, is_own: bool) -> Option<AgentStatus> {
-    if let Some(word) = span.attributes.text("subscope.status").filter(|_| is_own) {
-        return parse_word(word);
-    }
-    Some(match (span.is_error, span.attributes.text("error.type")) {
-        (_, Some("cancelled" | "canceled")) => AgentStatus::Stopped,
-        (true, _) | (false, Some(_)) => AgentStatus::Failed,
-        (false, None) => AgentStatus::Completed,
-    })
+fn status(span: &Span) -> Option<AgentStatus> {
+    parse_word(span.attributes.text("subscope.status")?)
 }
 
 /// A message of a conversation (semantic conventions, `gen_ai.input.messages`).
@@ -535,15 +496,24 @@ impl RecordDecoder for GenAi {
         &GENAI_SPANS
     }
 
+    fn is_placed_by_trace(&self, scope: &Scope, record: &Record) -> bool {
+        matches!(record, Record::Span(_)) && is_foreign(scope)
+    }
+
     fn prepare(&mut self, scope: &Scope, record: &Record) {
-        if let Record::Span(span) = record {
-            self.spans.add(span.id, Self::node(scope, span));
+        if let Record::Span(span) = record
+            && !is_foreign(scope)
+        {
+            self.spans.add(span.id, Self::node(span));
             self.keep_prompt(span);
         }
     }
 
     fn decode(&mut self, scope: &Scope, record: &Record, out: &mut Emitter<'_, '_>) {
         let Record::Span(span) = record else { return };
+        if is_foreign(scope) {
+            return self.trace_span(scope, span, out);
+        }
         self.span(scope, span, out);
         // Decode records that waited for this span, and then for its parents.
         for (scope, waiting) in self.spans.take_waiting(span.id) {

@@ -23,6 +23,11 @@ pub trait RecordDecoder: Send + Sync {
     /// How its records are known.
     fn source(&self) -> &'static OtelSource;
 
+    /// Whether the session of a record is that of all records of its trace together, which others find.
+    fn is_placed_by_trace(&self, _scope: &Scope, _record: &Record) -> bool {
+        false
+    }
+
     /// Takes note of the records of one line before any of them is decoded: spans may come before those above them.
     fn prepare(&mut self, _scope: &Scope, _record: &Record) {}
 
@@ -73,6 +78,9 @@ impl<D: RecordDecoder> LineDecoder for OtelLines<D> {
         let mut all: Vec<(Scope, Record)> = Vec::new();
         for (scope, record) in &own {
             decoder.prepare(scope, record);
+            if decoder.is_placed_by_trace(scope, record) {
+                continue;
+            }
             let (session, trace) = ((source.session)(record), record.trace());
             if let Some(session) = session.filter(|_| trace != 0 && !traces.contains_key(&trace)) {
                 if traces.len() >= MAX_TRACES {
@@ -87,8 +95,10 @@ impl<D: RecordDecoder> LineDecoder for OtelLines<D> {
             let of_trace = || traces.get(&record.trace()).map(String::as_str);
             let session =
                 (source.session)(&record).or(hinted.as_deref()).or_else(of_trace).map(str::to_owned);
+            let is_placed = decoder.is_placed_by_trace(&scope, &record);
+            let session = if is_placed { hinted.clone() } else { session };
             // Metrics name a session for each point.
-            if session.is_none() && !matches!(record, Record::Points(_)) {
+            if session.is_none() && !is_placed && !matches!(record, Record::Points(_)) {
                 if record.trace() != 0 {
                     nameless.wait(record.trace() as u64, (scope, record));
                 }

@@ -10,13 +10,16 @@
 //! so posted bodies are kept), or a span of the JavaScript SDK's file exporter.
 
 mod body;
+mod conventions;
 mod genai;
 mod json;
 mod lines;
+mod messages;
 mod proto;
 mod record;
 mod request;
 mod spans;
+mod trace;
 
 pub use body::{BodyError, Divided, KeptLine, MAX_BODY_BYTES, answer, divide};
 pub use genai::{GENAI_SPANS, OTEL_GENAI, SPAN_LINE};
@@ -26,6 +29,7 @@ pub use record::{Attributes, LogEvent, Point, Record, Scope, Span, SpanEvent, Va
 pub use request::{session_of_line, session_of_lines, source_of_line};
 pub use spans::SpanTable;
 use subscope_model::RawJson;
+pub use trace::Trace;
 
 use crate::Dialect;
 

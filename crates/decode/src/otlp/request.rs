@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    OtelSource,
+    OTEL_GENAI, OtelSource, conventions, genai,
     json::{self, FileSpan},
     proto::{self, Signal},
     record::{Record, Scope},
@@ -261,7 +261,8 @@ pub fn source_of_line(sources: &[&'static OtelSource], line: &str) -> Option<&'s
     let mut found = None;
     let each = &mut |scope: &Scope, record: Record| {
         let source = OtelSource::of(sources, scope);
-        if found.is_none() && (source.session)(&record).is_some() {
+        let is_agents = matches!(&record, Record::Span(span) if conventions::is_genai(&span.attributes));
+        if found.is_none() && (is_agents || (source.session)(&record).is_some()) {
             found = Some(source);
         }
     };
@@ -275,9 +276,14 @@ pub fn session_of_line(source: &OtelSource, line: &[u8]) -> LineSession {
     let mut sessions: Vec<String> = Vec::new();
     let read = read_line(
         text,
-        &mut |_, record| {
-            if let Some(session) =
-                (source.session)(&record).filter(|session| !sessions.iter().any(|known| known == session))
+        &mut |scope, record| {
+            // A span of another program has the session of its trace.
+            let names = !matches!(record, Record::Span(_))
+                || !genai::is_foreign(scope)
+                || source.dialect != OTEL_GENAI;
+            if let Some(session) = (source.session)(&record)
+                .filter(|_| names)
+                .filter(|session| !sessions.iter().any(|known| known == session))
             {
                 sessions.push(session.to_owned());
             }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use subscope_model::{Problem, SessionId, Text};
+use subscope_model::{Problem, SessionId, Text, TraceSpan};
 use subscope_store::ReceivedInput;
 
 use super::{
@@ -26,7 +26,10 @@ impl SessionTable {
     /// Records which sessions an input touched; `named` is the session that the input names.
     fn record_input(&mut self, named: Option<&str>, touched: &[SessionId], bytes: usize) {
         for session in touched {
-            let is_own = touched.len() == 1 && named == Some(session.as_str());
+            let is_named = named.is_some_and(|named| {
+                named == session.as_str() || TraceSpan::trace_of_session(named).is_some()
+            });
+            let is_own = touched.len() == 1 && is_named;
             self.change_inbox(session, |inbox| inbox.record(is_own.then_some(bytes as u64)));
         }
     }
@@ -43,7 +46,7 @@ impl EventLoop {
     pub(super) fn sessions_of_chunks(&mut self, chunks: &[InputChunk<'_>]) -> Option<Vec<Option<String>>> {
         let mut all = Vec::new();
         for chunk in chunks {
-            let named = self.partitions.session_of(chunk);
+            let named = self.partitions.session_of(chunk).map(|named| self.session_of_input(named));
             if let Some(session) = named.as_deref().map(SessionId::from)
                 && !self.sessions.is_replayed(&session)
             {
@@ -72,6 +75,11 @@ impl EventLoop {
             let _ = self.router.take_problems();
             self.partitions.push_named(&mut self.router, chunk, named.as_deref());
             let (found, more) = self.router.take_problems();
+            let moves = self.router.take_moves();
+            for moved in moves.iter().filter(|moved| moved.is_whole) {
+                self.publish_emptied(&moved.from);
+                touched.remove(&moved.from);
+            }
             let mut sessions = self.router.take_changed();
             if sessions.is_empty() && more > 0 && Partitions::names_session(chunk) {
                 // Its problems are shown with the session once that has rows: they are replayed with it.
@@ -82,6 +90,8 @@ impl EventLoop {
                 self.ensure_replayed(session);
             }
             self.sessions.record_input(named.as_deref(), &sessions, chunk.body.len());
+            self.forget_moved(&moves, named.as_deref());
+            self.pending.moves.extend(moves);
             touched.extend(sessions);
             problems.extend(found);
             count += more;
@@ -96,6 +106,7 @@ impl EventLoop {
         let may_have_input = match before {
             InboxInput::Replayed { .. } => return false,
             InboxInput::Unprocessed => Some(true),
+            InboxInput::Stored if Self::may_be_trace(session) => Some(true),
             InboxInput::Stored => self.has_stored_rows(session),
         };
         match may_have_input {
@@ -178,8 +189,10 @@ impl EventLoop {
                 tracing::debug!(%session, "input replayed");
             }
         }
-        // The programs that sent the input got these problems.
+        // The programs that sent the input got these problems, and the store has moved what was moved.
         let _ = self.router.take_problems();
+        let moves = self.router.take_moves();
+        self.forget_moved(&moves, None);
         dialects
     }
 }

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use subscope_model::{SessionId, Text};
-use subscope_session::SUBAGENT_EVENTS;
+use subscope_model::{SessionId, Text, TraceSpan};
+use subscope_session::{SUBAGENT_EVENTS, TraceMove};
 use subscope_store::{Commit, ReceivedInput};
 
 use super::{EventLoop, index_commits::IndexCommits, stop::HookRequest};
@@ -31,6 +31,8 @@ pub(super) struct PendingInput {
     ingests: Vec<(Ingest, IngestReply)>,
     ingest_bytes: usize,
     pub(super) index_commits: IndexCommits,
+    /// Traces that moved to another session, which the store does not know yet.
+    pub(super) moves: Vec<TraceMove>,
     /// Acknowledged input is not derived yet: derive before answering the next query (read-your-writes).
     pub(super) has_underived: bool,
     /// Whether a stop order arrived since the last derivation: it must be derived before the next hook is answered.
@@ -90,7 +92,12 @@ impl EventLoop {
                 Err(error) => self.refuse([reply], &error),
             }
         }
-        let IngestBatch { received, bytes, sessions, answers, .. } = batch;
+        let IngestBatch { mut received, bytes, mut sessions, answers, .. } = batch;
+        let moved = self.take_moved_input(&mut received);
+        moved.iter().filter(|moved| moved.is_whole).for_each(|moved| {
+            let dialects = sessions.remove(&moved.from);
+            sessions.entry(moved.to.clone()).or_default().extend(dialects.into_iter().flatten());
+        });
         if received.is_empty() && sessions.is_empty() {
             answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
             return;
@@ -98,7 +105,7 @@ impl EventLoop {
         let largest = &mut self.pace.derive.largest_ingest_batch;
         *largest = (*largest).max(received.len());
         let count = received.len();
-        match self.commit(Commit { received, ..Commit::default() }) {
+        match self.commit(Commit { received, moved, ..Commit::default() }) {
             Ok(()) => {
                 self.figures.ingests += count as u64;
                 self.figures.ingest_bytes += bytes as u64;
@@ -177,7 +184,10 @@ impl EventLoop {
         for session in &sessions {
             batch.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
         }
-        let touched = sessions.clone();
+        // Its trace finds it, whatever session that turns out to be of.
+        let trace = session.as_deref().filter(|named| TraceSpan::trace_of_session(named).is_some());
+        let trace = trace.map(SessionId::from).filter(|trace| !sessions.contains(trace));
+        let touched = trace.into_iter().chain(sessions.iter().cloned()).collect();
         batch.bytes += body.len();
         if !parts.is_empty() {
             body.clear();

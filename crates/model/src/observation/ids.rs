@@ -61,6 +61,7 @@ macro_rules! each_id {
             | Fact::Totals { .. }
             | Fact::WireHasIdentity
             | Fact::ReportsQuestions
+            | Fact::Span(_)
             | Fact::Note { .. }
             | Fact::WorkTree(_)
             | Fact::Title { .. } => {}

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
-use subscope_hub::{Encoding, Signal, otlp_answer, otlp_ingests};
+use subscope_hub::{Encoding, Signal, otlp_answer};
 
 use crate::{api_error::ApiError, ask::ask, body, state::App};
 
@@ -93,7 +93,8 @@ impl OtlpRequest {
         let busy = |error: ApiError| error.or_too_many_requests();
         let (encoding, bytes, permit) = body::read_otlp(&app, &headers, body).await.map_err(busy)?;
         // Reading takes up to a second for the largest body.
-        let divided = tokio::task::spawn_blocking(move || otlp_ingests(signal, encoding, &bytes)).await;
+        let hub = app.hub.clone();
+        let divided = tokio::task::spawn_blocking(move || hub.otlp_ingests(signal, encoding, &bytes)).await;
         let divided = divided.map_err(|error| ApiError::unavailable(error.to_string()))?;
         let divided = divided.map_err(ApiError::bad_request)?;
         for ingest in divided.ingests {

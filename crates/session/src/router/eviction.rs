@@ -61,7 +61,9 @@ impl SessionRouter {
             return None;
         }
         let closed = self.close_sources(number, tailed)?;
-        if let Some(evicted) = self.sessions.all.try_remove(number).filter(Session::has_published) {
+        let evicted = self.sessions.all.try_remove(number);
+        evicted.iter().for_each(|evicted| self.traces.forget(evicted));
+        if let Some(evicted) = evicted.filter(Session::has_published) {
             self.sessions.suspended.add(session.clone(), evicted.into_feed().suspend());
         }
         self.sessions.by_id.remove(session);

@@ -1,6 +1,6 @@
 //! Opens sources and decodes their bytes into observations of sessions.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use subscope_decode::{Decoder, SUBAGENT_EVENTS, Unrecognized, UnrecognizedLines};
 use subscope_model::{
@@ -189,7 +189,11 @@ impl SessionRouter {
             ..
         } = at;
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
+        let mut spans = Vec::new();
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
+            Decoded::Observation(Observation { fact: Fact::Span(span), session, .. }) => {
+                spans.push((session.map(SessionId::from), Arc::clone(span)));
+            }
             Decoded::Observation(seen) => {
                 if dialect.is_object() && !observed.insert(digest(seen)) {
                     return;
@@ -217,8 +221,8 @@ impl SessionRouter {
                     *last = Some(number);
                     target.add_source(*id);
                 }
-                if first.is_none() && target.tracker.session().as_str() != UNNAMED {
-                    *first = Some(target.tracker.session().clone());
+                if first.is_none() && target.id().as_str() != UNNAMED {
+                    *first = Some(target.id().clone());
                 }
                 body.get_or_insert(number);
                 let stamped;
@@ -233,7 +237,7 @@ impl SessionRouter {
                     (seen.claim, &seen.fact, *received)
                     && dialect == SUBAGENT_EVENTS
                 {
-                    target.tracker.record_heard(agent, at);
+                    target.own_facts_mut().record_heard(agent, at);
                 }
                 if let (Fact::Session { cwd: Some(cwd), .. }, Some(find)) = (&seen.fact, *find_work_tree)
                     && let Some(tree) = find(cwd)
@@ -254,6 +258,9 @@ impl SessionRouter {
         match bytes {
             Some(bytes) => decoder.push(bytes, &mut sink),
             None => decoder.flush(&mut sink),
+        }
+        if !spans.is_empty() {
+            self.place_spans(source, spans);
         }
     }
 }

@@ -4,6 +4,7 @@ mod eviction;
 mod input;
 mod options;
 mod routes;
+mod traces;
 
 use hashbrown::HashMap;
 use slab::Slab;
@@ -17,6 +18,8 @@ use subscope_track::{HookCoverage, KeysCursor, Now, OwnedElsewhere};
 pub use self::options::{EventScope, RouterOptions};
 use self::routes::SessionRoutes;
 pub(crate) use self::routes::UnreadLines;
+pub use self::traces::TraceMove;
+use self::traces::TracePlaces;
 use crate::{
     feed::SessionFeed,
     session::{Session, SessionUpdate},
@@ -36,6 +39,7 @@ pub struct SessionRouter {
     /// Number above those of all groups.
     next_group: u32,
     sessions: SessionRoutes,
+    traces: TracePlaces,
     /// Receive time of the pushed bytes; `None` while existing content is read.
     received: Option<Millis>,
     /// Finds the linked work tree that a working directory is in.
@@ -55,6 +59,7 @@ impl SessionRouter {
             // 0 is the group of sources that name none.
             next_group: 1,
             sessions: SessionRoutes::default(),
+            traces: TracePlaces::default(),
             received: None,
             find_work_tree: None,
         }
@@ -75,34 +80,34 @@ impl SessionRouter {
     /// Returns the sessions. In order of appearance unless sessions were evicted.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
         let known = self.sessions.all.iter().filter(|(_, session)| session.has_input());
-        known.map(|(_, session)| session.tracker.session())
+        known.map(|(_, session)| session.id())
     }
 
     /// Returns whether a session's main thread was active in any source.
     pub fn has_root(&self, session: &SessionId) -> bool {
-        self.session(session).is_some_and(|session| session.tracker.has_root())
+        self.session(session).is_some_and(|session| session.facts().has_root())
     }
 
     /// Returns a session's keys after the cursor, and advances it; `None` for an unknown session.
     pub fn holdings(&self, session: &SessionId, cursor: &mut KeysCursor) -> Option<SessionKeys> {
-        Some(self.session(session)?.tracker.session_keys(cursor))
+        Some(self.session(session)?.own_facts().session_keys(cursor))
     }
 
     /// Replaces the set of keys owned by sessions that began before this one; they are counted there.
     pub fn set_owned_elsewhere(&mut self, session: &SessionId, owned_elsewhere: OwnedElsewhere) {
         if let Some(session) = self.session_mut(session) {
-            session.tracker.set_owned_elsewhere(owned_elsewhere);
+            session.own_facts_mut().set_owned_elsewhere(owned_elsewhere);
         }
     }
 
     /// Returns whether hooks report a session, and whether they name agents.
     pub fn hooked(&self, session: &SessionId) -> HookCoverage {
-        self.session(session).map_or(HookCoverage::No, |session| session.tracker.hooked())
+        self.session(session).map_or(HookCoverage::No, |session| session.own_facts().hooked())
     }
 
     /// Returns whether a program publishes what an agent of a session does.
     pub fn is_heard(&self, session: &SessionId, agent: &AgentId) -> bool {
-        self.session(session).is_some_and(|session| session.tracker.is_heard(agent))
+        self.session(session).is_some_and(|session| session.own_facts().is_heard(agent))
     }
 
     /// Joins another router that has read other sources. Adds the number of sources here to its source numbers. Neither
@@ -111,7 +116,7 @@ impl SessionRouter {
         let base = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let mut numbers = Vec::new();
         for (_, session) in other.sessions.all {
-            let id = session.tracker.session().clone();
+            let id = session.id().clone();
             let Self { sessions: SessionRoutes { all, by_id, .. }, options, .. } = self;
             let new = || all.insert(Session::new(id.clone(), None, options, SessionFeed::default()));
             let number = *by_id.entry(id.clone()).or_insert_with(new);
@@ -135,13 +140,14 @@ impl SessionRouter {
             let id = SourceId(source.id.0 + base);
             self.sources.insert(OpenSource { id, number: source.number.map(number), ..source });
         }
+        self.join_places(other.traces);
     }
 
     /// Returns the sessions with new input since the last call. Empty unless [`RouterOptions::events`].
     pub fn take_changed(&mut self) -> Vec<SessionId> {
         let changed = std::mem::take(&mut self.sessions.changed);
         let sessions = changed.into_iter().filter_map(|number| self.sessions.all.get(number));
-        sessions.map(|session| session.tracker.session().clone()).collect()
+        sessions.map(|session| session.id().clone()).collect()
     }
 
     /// Returns the problems that belong to no session.
@@ -165,7 +171,7 @@ impl SessionRouter {
             let at = self.sources.get(source.0 as usize);
             problems.iter().map(move |waiting| {
                 let owner = at.and_then(|at| {
-                    let unnamed = || Some(self.sessions.all.get(at.number?)?.tracker.session());
+                    let unnamed = || Some(self.sessions.all.get(at.number?)?.id());
                     let first =
                         at.first.as_ref().or_else(|| self.groups.get(&at.spec.group)).or_else(unnamed);
                     at.spec.owner_of(waiting, first, &is_known)
@@ -177,14 +183,14 @@ impl SessionRouter {
 
     /// Derives a session's tree for a moment; `None` for an unknown session.
     pub fn tree(&self, session: &SessionId, now: &Now<'_>) -> Option<Tree> {
-        let mut derived = self.session(session)?.tracker.derive(now);
+        let mut derived = self.session(session)?.facts().derive(now);
         add_problems(&mut derived.tree, &self.problems_of(session));
         Some(derived.tree)
     }
 
     /// Derives a session's runs and responses for a moment; `None` for an unknown session.
     pub fn detail(&self, session: &SessionId, now: &Now<'_>) -> Option<SessionDetail> {
-        Some(self.session(session)?.tracker.detail(now))
+        Some(self.session(session)?.facts().detail(now))
     }
 
     /// Derives a session for a moment: its tree, its new events since the last call in order, and its next deadline;
@@ -249,7 +255,7 @@ impl SessionRouter {
     /// Returns the session of a source's latest line.
     pub fn session_of(&self, source: SourceId) -> Option<&SessionId> {
         let number = self.sources.get(source.0 as usize)?.number?;
-        self.sessions.all.get(number).map(|session| session.tracker.session())
+        self.sessions.all.get(number).map(|session| session.id())
     }
 
     /// Returns the sessions that a source's lines name, if those of its dialect name theirs; also those whose lines were
@@ -266,7 +272,7 @@ impl SessionRouter {
     /// Returns the facts that a session's transcripts reported, to be stored; `None` for an unknown session.
     pub fn write_facts(&self, session: &SessionId) -> Option<Vec<u8>> {
         // Facts have nothing that JSON cannot say.
-        self.session(session)?.tracker.write_facts().ok()
+        self.session(session)?.own_facts().write_facts().ok()
     }
 
     /// Joins stored facts of a session, parts of whose transcripts are gone. Returns whether they could be read.

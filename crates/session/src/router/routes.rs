@@ -135,7 +135,7 @@ impl SessionRoutes {
     /// Adds a problem to a session.
     pub(super) fn assign(&mut self, number: usize, problem: Problem, options: &RouterOptions) {
         if let Some(session) = self.all.get_mut(number) {
-            session.tracker.problem(problem);
+            session.own_facts_mut().problem(problem);
             if options.events.is_any() {
                 self.changed.insert(number);
             }
@@ -193,7 +193,7 @@ impl SessionRoutes {
         }
         if let Some(known) = self.by_id.get(&named) {
             if let (Some(harness), Some(session)) = (dialect.harness(), self.all.get_mut(*known)) {
-                session.tracker.set_harness(harness);
+                session.own_facts_mut().set_harness(harness);
             }
             return Some(*known);
         }

@@ -16,11 +16,11 @@ use subscope_model::SessionId;
 
 use super::{
     deferred_index::DeferredIndex,
-    layout::{INBOX, SESSIONS},
+    layout::{INBOX, SESSIONS, UNSETTLED},
     private_file_options,
     query::{clamp, identity_at, path_at, select},
 };
-use crate::{FileIdentity, StoreResult};
+use crate::{FileIdentity, MovedInput, StoreResult};
 
 /// Record of the forgotten sessions in the data folder, and the file in which it is written.
 const RECORD: &str = "forgotten.jsonl";
@@ -107,31 +107,68 @@ fn delete_sessions(
     let indexed = DeferredIndex::index_all(&transaction)?;
     let mut count = 0;
     for session in sessions {
-        for table_and_filter in [
-            "unsettled WHERE session = ?1",
-            "looks WHERE session = ?1",
-            "changes WHERE seq IN (SELECT seq FROM changes_of WHERE session = ?1)",
-            "changes_of WHERE session = ?1",
-        ] {
-            transaction.execute(&format!("DELETE FROM {table_and_filter}"), [session.as_str()])?;
-        }
         delete_received(&transaction, session)?;
-        let Some(no) = super::write::session_no(&transaction, session)? else { continue };
-        for table in ["trees", "agents", "quarters", "at_work", "slow_calls", "facts"] {
-            transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
-        }
-        count += transaction.execute(
-            &format!(
-                "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '', rev = ?2, sum = {}
-                 WHERE no = ?1",
-                SESSIONS.sum_with(&[("is_forgotten", "1"), ("is_live", "0"), ("row", "''")])
-            ),
-            [no, clamp(rev)],
-        )?;
+        count += delete_rows(&transaction, session, rev)?;
     }
     transaction.commit()?;
     index.apply(indexed);
     Ok(count)
+}
+
+/// Deletes the rows and events of a session. Returns how many sessions that were.
+fn delete_rows(db: &Transaction<'_>, session: &SessionId, rev: u64) -> rusqlite::Result<usize> {
+    for table_and_filter in [
+        "unsettled WHERE session = ?1",
+        "looks WHERE session = ?1",
+        "changes WHERE seq IN (SELECT seq FROM changes_of WHERE session = ?1)",
+        "changes_of WHERE session = ?1",
+    ] {
+        db.execute(&format!("DELETE FROM {table_and_filter}"), [session.as_str()])?;
+    }
+    let Some(no) = super::write::session_no(db, session)? else { return Ok(0) };
+    for table in ["trees", "agents", "quarters", "at_work", "slow_calls", "facts"] {
+        db.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
+    }
+    db.execute(
+        &format!(
+            "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '', rev = max(rev, ?2),
+                 sum = {}
+             WHERE no = ?1",
+            SESSIONS.sum_with(&[("is_forgotten", "1"), ("is_live", "0"), ("row", "''")])
+        ),
+        params![no, clamp(rev)],
+    )
+}
+
+/// Makes earlier input be about another session. Everything must be indexed.
+pub(super) fn move_input(db: &Transaction<'_>, moved: &MovedInput) -> rusqlite::Result<()> {
+    let MovedInput { named, from, to, is_whole } = moved;
+    let (named, from_id, to) = (named.as_str(), from.as_str(), to.as_str());
+    let of_sender =
+        "SELECT o.no FROM inbox_of o JOIN inbox i ON i.no = o.no WHERE o.session = ?1 AND i.session = ?2";
+    db.execute(
+        &format!("INSERT OR IGNORE INTO inbox_of SELECT ?3, no FROM ({of_sender})"),
+        params![from_id, named, to],
+    )?;
+    let both = "json_array(?2, ?3)";
+    db.execute(
+        &format!(
+            "UPDATE inbox SET sessions = {both}, sum = {} WHERE no IN ({of_sender})",
+            INBOX.sum_with(&[("sessions", both)])
+        ),
+        params![from_id, named, to],
+    )?;
+    if from_id != named {
+        db.execute(
+            &format!("DELETE FROM inbox_of WHERE session = ?1 AND no IN ({of_sender})"),
+            [from_id, named],
+        )?;
+    }
+    if *is_whole {
+        delete_rows(db, from, 0)?;
+    }
+    db.execute(UNSETTLED.insert(), [to])?;
+    Ok(())
 }
 
 /// Deletes a session's received input: empties inbox rows that are about no other session, and deletes its parts of the

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use hashbrown::HashSet;
 use rusqlite::{Transaction, params};
-use subscope_model::{Event, SessionId, SessionRow, SessionStatus, Tree};
+use subscope_model::{Event, SessionId, SessionRow, SessionStatus, TraceSpan, Tree};
 
 use super::{
     SqliteStore, deferred_index,
@@ -32,6 +32,14 @@ pub(super) fn write(
 ) -> StoreResult<()> {
     let SqliteStore { db, index, packer, rules, .. } = store;
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    // What is moved is found by the secondary tables: bring them up to date.
+    let mut indexed = None;
+    if !commit.moved.is_empty() {
+        indexed = Some(deferred_index::DeferredIndex::index_all(&transaction)?);
+        for moved in &commit.moved {
+            super::forget::move_input(&transaction, moved)?;
+        }
+    }
     // Before the trees: writing a session's rows marks its input as processed.
     let (mut keys, mut row_sessions) = (HashSet::new(), 0);
     for row in &commit.received {
@@ -65,6 +73,7 @@ pub(super) fn write(
     }
     let update = index.write_due(&transaction, keys, row_sessions, events.len())?;
     transaction.commit()?;
+    indexed.into_iter().for_each(|indexed| index.apply(indexed));
     index.apply(update);
     Ok(())
 }
@@ -203,7 +212,10 @@ fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput
     }
     let mut mark = db.prepare_cached(UNSETTLED.insert())?;
     for session in &row.sessions {
-        mark.execute([session.as_str()])?;
+        // The id of a trace is that of no session, if the trace belongs to another.
+        if row.sessions.len() == 1 || TraceSpan::trace_of_session(session).is_none() {
+            mark.execute([session.as_str()])?;
+        }
     }
     Ok(())
 }

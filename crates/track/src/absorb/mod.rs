@@ -34,7 +34,7 @@ pub enum FactDetail {
 }
 
 /// Joins observations of one session into its [`Facts`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Absorber {
     keep: FactDetail,
     /// Whether payloads are recorded as text, because their source cannot be read again.
@@ -230,6 +230,7 @@ impl Recording<'_, '_> {
             | Fact::Activity
             | Fact::Heartbeat
             | Fact::Thought { .. }
+            | Fact::Span(_)
             | Fact::Note { .. }
             | Fact::Stop { .. }
             | Fact::ProcessEnd(_)

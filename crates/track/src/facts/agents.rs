@@ -101,7 +101,7 @@ pub(crate) enum BatchClaim {
 }
 
 /// Facts about an agent recorded under one [`AgentKey`].
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct AgentFacts {
     pub(crate) key: AgentKey,

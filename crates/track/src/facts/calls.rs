@@ -65,7 +65,7 @@ impl CallEndFact {
 }
 
 /// Facts from a spawn call and its result about the agent that it starts.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SpawnCallFacts {
     pub(crate) agent_type: Option<Best<Text>>,
@@ -92,7 +92,7 @@ pub(crate) struct SpawnCallFacts {
 }
 
 /// Facts about a tool call.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CallFacts {
     pub(crate) id: Option<Text>,
@@ -123,7 +123,7 @@ pub(crate) struct CallFacts {
 }
 
 /// Arguments and result of a call.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CallPayloads {
     pub(crate) input: ReportedPayloads,
     pub(crate) result: ReportedPayloads,
@@ -131,7 +131,7 @@ pub(crate) struct CallPayloads {
 
 /// Payloads of a call, the first per source kind and reporter. A forked agent's copy of a call has another result, and
 /// the owner is derived later.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ReportedPayloads(
     #[serde(with = "list")] SmallVec<[(SourceKind, Option<AgentRef>, Payload); 1]>,
 );

@@ -40,7 +40,7 @@ pub(crate) type CallIndex = u32;
 pub(crate) const ROOT: AgentRef = 0;
 
 /// All facts of one session.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Facts {
     pub(crate) version: Option<Best<std::cmp::Reverse<Text>>>,

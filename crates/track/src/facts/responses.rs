@@ -9,7 +9,7 @@ use subscope_model::{Basis, Millis, Text, Usage};
 use super::{AgentRef, FactOrder, stored::list};
 
 /// Facts about an API response.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ResponseFacts {
     /// Key in [`Facts::response_by_id`](super::Facts::response_by_id).

@@ -1,0 +1,178 @@
+//! Spans of agent frameworks give the tree of what their programs did, in whatever order they come.
+
+#![allow(clippy::unwrap_used)]
+
+use subscope_model::Tree;
+use subscope_testkit::{
+    frameworks::{ASPECTS, deliveries, facts_of_trees, framework_recordings, reduced_case, right_aspects},
+    sessions::{LATER, Part, now, options, read},
+};
+
+fn trees(requests: &[String]) -> Vec<Tree> {
+    let lines = requests.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let router = read(&[Part::new("otlp.jsonl", lines)], options(false));
+    let prices = subscope_model::PriceTable::default();
+    router.sessions().filter_map(|session| router.tree(session, &now(LATER, &prices))).collect()
+}
+
+/// What a recording cannot show: the aspects, and why.
+const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
+    ("autogen.native", &["tokens"], "No span has tokens."),
+    ("crewai.traceloop", &["calls", "tokens"], "No span is of a call or a response."),
+    (
+        "deepagents.langsmith",
+        &["calls", "tokens", "endings"],
+        "One agent was cut off by the failure of another. A call whose agent failed is an error in its span.",
+    ),
+    ("deepagents.openinference", &["calls"], "A call whose agent failed is an error in its span."),
+    ("google-adk.native.tool", &["calls"], "A call whose agent failed is an error in its span."),
+    (
+        "llama-index.openinference",
+        &["agents", "parents", "calls", "tokens", "endings"],
+        "No span names an agent: all is the main agent's.",
+    ),
+    (
+        "openai-agents-handoff.openinference",
+        &["calls"],
+        "The span of the hand-off has another name than its tool.",
+    ),
+    ("openai-agents-handoff.traceloop", &["calls"], "The call of the hand-off has no span."),
+    ("openai-agents.otel-v2", &["tokens"], "Spans do not say what was read from a cache."),
+    (
+        "smolagents.openinference",
+        &["agents", "calls", "tokens"],
+        "The main agent has the name of its class. The call of a managed agent has no span. Spans do not say what was read from a cache.",
+    ),
+];
+
+/// The page of the book with what each recording shows.
+const PAGE: &str = "docs/src/frameworks.md";
+
+const HEAD: &str = "# Agent frameworks
+
+Written by a test (`cargo xtask types`): spans of real programs, as their frameworks and instrumentations sent them, compared with the log of the
+model that they talked to. In most programs `main` asks `alpha` and `beta` at once, `alpha` asks `gamma`, and a tool of `beta` fails.
+
+✓ all as it was. ✗ not in the spans: see the last column. How spans are read is in [OpenTelemetry](opentelemetry.md).
+
+";
+
+#[test]
+fn every_recording_shows_what_happened_but_for_the_known_exceptions() {
+    let mut page = format!(
+        "{HEAD}| recording | {} | why not |\n|---|{}---|\n",
+        ASPECTS.join(" | "),
+        "---|".repeat(ASPECTS.len())
+    );
+    let (mut unexpected, mut seen) = (Vec::new(), 0);
+    for recording in framework_recordings() {
+        let shown = right_aspects(&trees(&recording.requests), &recording.truth);
+        let known = EXCEPTIONS.iter().find(|(name, ..)| *name == recording.name);
+        for (aspect, is_right) in ASPECTS.iter().zip(shown) {
+            let is_exception = known.is_some_and(|(_, aspects, _)| aspects.contains(aspect));
+            if is_right == is_exception {
+                unexpected.push(format!("{} {aspect}: {is_right}", recording.name));
+            }
+        }
+        let marks: Vec<&str> = shown.iter().map(|is_right| if *is_right { "✓" } else { "✗" }).collect();
+        let why = known.map_or("", |(.., why)| why);
+        page += &format!("| `{}` | {} | {why} |\n", recording.name, marks.join(" | "));
+        seen += 1;
+    }
+    assert!(unexpected.is_empty(), "{}", unexpected.join("\n"));
+    assert_eq!(seen, 21);
+    subscope_testkit::generated::check(PAGE, &page);
+}
+
+/// The rows of a reduced case: id or name, parent, status, calls.
+fn sketched(case: &str) -> Vec<(String, Option<String>, &'static str, usize)> {
+    let trees = trees(&reduced_case(case));
+    let [tree] = &trees[..] else { panic!("{case}: {} sessions", trees.len()) };
+    let row = |row: &subscope_model::Agent| {
+        let name = row.agent_type.as_deref().unwrap_or(row.id.as_str()).to_owned();
+        let parent = row.parent_id.as_ref().and_then(|id| tree.agents.iter().find(|other| other.id == *id));
+        let parent =
+            parent.map(|parent| parent.agent_type.as_deref().unwrap_or(parent.id.as_str()).to_owned());
+        (name, parent, row.status.as_str(), row.tools.len())
+    };
+    tree.agents.iter().map(row).collect()
+}
+
+#[test]
+fn reduced_cases_show_what_they_say() {
+    let root = |name: &str, status, calls| (name.to_owned(), None, status, calls);
+    let below = |name: &str, status, calls| (name.to_owned(), Some("main".to_owned()), status, calls);
+    // The agent's own span says how it ended, before the last of its responses.
+    assert_eq!(sketched("root-failed-after-stop"), [root("main", "failed", 0)]);
+    assert_eq!(sketched("error")[1].2, "failed");
+    // Below the span of a web server is the root, all the same.
+    assert_eq!(sketched("web"), [root("main", "completed", 0)]);
+    // A word in the place of an id is none, and the id of a definition is that of no run.
+    let agents = sketched("placeholder-call-id");
+    assert_eq!((agents.len(), agents[0].3), (3, 2), "{agents:?}");
+    assert_eq!(sketched("error")[0], root("main", "completed", 0));
+    assert_eq!(
+        sketched("one-agent-id"),
+        [root("main", "completed", 0), below("alpha", "completed", 0), below("beta", "completed", 0)]
+    );
+    // One session, whatever conversations its agents name.
+    assert!(sketched("conversation-per-agent").len() > 1);
+    for case in ["prompt-direct", "prompt-below-step"] {
+        let trees = trees(&reduced_case(case));
+        assert!(trees[0].agents[1].prompt.is_some(), "{case}");
+    }
+}
+
+#[test]
+fn any_order_gives_the_same_rows() {
+    let mut wrong = Vec::new();
+    for recording in framework_recordings() {
+        let expected = facts_of_trees(&trees(&recording.requests));
+        for (way, requests) in deliveries(&recording.requests) {
+            let found = facts_of_trees(&trees(&requests));
+            if found != expected {
+                wrong.push(format!("{} {way}:\n - {expected}\n + {found}", recording.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn running_agents_have_rows_that_those_below_them_name() {
+    let recordings = framework_recordings();
+    let recording = recordings.iter().find(|recording| recording.name == "pydantic-ai.native").unwrap();
+    let mut seen = Vec::new();
+    for count in 1..=recording.requests.len() {
+        let lines = recording.requests[..count].iter().map(|line| format!("{line}\n")).collect::<String>();
+        let router = read(&[Part::new("otlp.jsonl", lines)], options(false));
+        let prices = subscope_model::PriceTable::default();
+        let session = router.sessions().next().unwrap().clone();
+        let rows = router.tree(&session, &now(LATER, &prices)).unwrap().agents;
+        let last = rows.iter().filter_map(|row| row.last_event_at_ms).max().unwrap();
+        let growing = subscope_session::Now { is_growing: true, ..now(last + 1, &prices) };
+        let tree = router.tree(&session, &growing).unwrap();
+        let rows: Vec<String> = tree
+            .agents
+            .iter()
+            .map(|row| format!("{} {}", row.agent_type.as_deref().unwrap_or("?"), row.status.as_str()))
+            .collect();
+        let is_below_root = tree
+            .agents
+            .iter()
+            .skip(1)
+            .all(|row| row.parent_id.is_some() && !row.has(subscope_model::Flag::Orphan));
+        assert!(is_below_root, "{count}: {rows:?}");
+        seen.push(rows.join(", "));
+    }
+    assert_eq!(seen.first().unwrap(), "main running");
+    assert!(seen.contains(&"main running, alpha running".to_owned()), "{seen:#?}");
+    assert_eq!(sorted_rows(&seen), "main completed, alpha completed, beta completed, gamma completed");
+}
+
+/// Returns the last rows, in order of their names behind that of the root.
+fn sorted_rows(seen: &[String]) -> String {
+    let mut rows: Vec<&str> = seen.last().unwrap().split(", ").collect();
+    rows[1..].sort_unstable();
+    rows.join(", ")
+}
