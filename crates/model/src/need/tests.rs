@@ -1,3 +1,5 @@
+//! What agents and sessions need, by their state, and that silence resolves nothing.
+
 use proptest::prelude::*;
 
 use super::*;
