@@ -1,3 +1,5 @@
+//! Tests of the rule of need: reasons, one sentence a session, properties over any agents.
+
 use proptest::prelude::*;
 
 use super::*;
