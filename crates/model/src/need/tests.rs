@@ -1,4 +1,4 @@
-//! What agents and sessions need, by their state, and that silence resolves nothing.
+//! Tests of the rule of need: reasons, one sentence a session, properties over any agents.
 
 use proptest::prelude::*;
 
