@@ -26,8 +26,7 @@ impl EventLoop {
         let moved = moves.iter().filter(|moved| moved.is_whole).map(|moved| moved.from.clone());
         let named = named.map(SessionId::from).filter(Self::may_be_trace);
         for session in moved.chain(named) {
-            let is_known = self.router.sessions().any(|known| *known == session);
-            if !is_known {
+            if !self.router.is_known(&session) {
                 self.sessions.set_deadline(&session, None);
                 self.sessions.evict(&session, false);
             }

@@ -84,6 +84,11 @@ impl SessionRouter {
         self.traces.sessions.get(&TraceSpan::trace_of_session(id)?)
     }
 
+    /// Whether anything is known of a session.
+    pub fn is_known(&self, session: &SessionId) -> bool {
+        self.index_of(session).is_some()
+    }
+
     /// Adds the spans of a push to their traces, and each trace to its session.
     pub(super) fn place_spans(&mut self, source: SourceId, spans: Vec<PlacedSpan>) {
         let mut by_trace: BTreeMap<u128, Vec<PlacedSpan>> = BTreeMap::new();

@@ -79,3 +79,57 @@ impl Trace {
         topmost.session.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::Fact;
+
+    use super::*;
+
+    fn span(id: u64, parent: Option<u64>, kind: SpanKind) -> Arc<TraceSpan> {
+        let (start, end) = (Some(id.cast_signed()), Some(id.cast_signed() + 1));
+        Arc::new(TraceSpan { trace: 1, id, parent, start, end, kind, ..TraceSpan::default() })
+    }
+
+    #[test]
+    fn spans_that_contradict_each_other_are_read_in_linear_time() {
+        let mut trace = Trace::default();
+        let count = 100_000_u64;
+        for id in 0..count {
+            // Pairs that are above each other, spans above themselves, and one long chain.
+            let parent = match id % 4 {
+                0 => id + 1,
+                1 => id - 1,
+                2 => id,
+                _ => id.saturating_sub(4),
+            };
+            let kind = if id % 3 == 0 { SpanKind::Agent } else { SpanKind::Response };
+            trace.add(span(id, Some(parent), kind));
+        }
+        let mut responses = 0;
+        trace.observe(&mut |seen| responses += u64::from(matches!(seen.fact, Fact::Response(_))));
+        assert!(responses > 0 && responses < count);
+    }
+
+    #[test]
+    fn topmost_span_that_names_a_session_decides_whichever_comes_first() {
+        let named = |id, parent, session: Option<&str>| {
+            let known = span(id, parent, SpanKind::Agent);
+            Arc::new(TraceSpan { session: session.map(Text::from), ..TraceSpan::clone(&known) })
+        };
+        let spans = [
+            named(4, Some(3), Some("below")),
+            named(3, Some(2), Some("above")),
+            named(2, Some(1), None),
+            named(1, None, None),
+        ];
+        for first in 0..spans.len() {
+            let mut trace = Trace::default();
+            for span in spans.iter().cycle().skip(first).take(spans.len()) {
+                trace.add(Arc::clone(span));
+            }
+            assert_eq!(trace.session().as_deref(), Some("above"), "{first}");
+            assert!(!trace.add(Arc::clone(&spans[0])), "it is known");
+        }
+    }
+}

@@ -97,12 +97,12 @@ impl<'t> Depths<'t> {
             if let Some(known) = self.known.get(&next) {
                 break *known;
             }
-            // Spans that contradict each other may be above themselves.
-            let is_cycle = path.len() > self.spans.len();
-            match self.spans.get(&next).filter(|_| !is_cycle) {
+            match self.spans.get(&next) {
                 None => break (true, 0),
                 Some(span) => {
                     path.push(next);
+                    // Spans that contradict each other may be above themselves: the walk ends where it began.
+                    self.known.insert(next, (true, 0));
                     match span.parent {
                         Some(parent) => next = parent,
                         None => break (false, 0),
