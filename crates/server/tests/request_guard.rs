@@ -21,6 +21,9 @@ fn is_untouched(server: &Running) {
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 0, "{sessions}");
 }
 
+/// Routes that change something at a person's wish: they need a header that no page of another site can send.
+const PROTECTED: [&str; 3] = ["/api/v1/agents/a1/stop", "/api/v1/seen", "/api/v1/sessions/s/dismiss"];
+
 #[test]
 fn rebound_name_reads_and_writes_nothing() {
     let server = start();
@@ -70,7 +73,9 @@ fn page_of_another_origin_posts_and_listens_to_nothing() {
             assert_eq!(answer.status, 403, "{foreign} {answer:?}");
         }
         let order = format!("{json}{foreign}x-subscope: 1\r\n");
-        assert_eq!(server.post_with("/api/v1/agents/a1/stop", &order, "{}").status, 403, "{foreign}");
+        for path in PROTECTED {
+            assert_eq!(server.post_with(path, &order, "{}").status, 403, "{foreign} {path}");
+        }
         let upgrade = format!(
             "{foreign}upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         );
@@ -112,7 +117,9 @@ fn bodies_that_a_form_can_send_are_refused() {
             assert_eq!(server.post_with(path, given, body).status, 415, "{given} {path}");
         }
         let order = format!("x-subscope: 1\r\n{given}");
-        assert_eq!(server.post_with("/api/v1/agents/a1/stop", &order, "{}").status, 415, "{given}");
+        for path in PROTECTED {
+            assert_eq!(server.post_with(path, &order, "{}").status, 415, "{given} {path}");
+        }
     }
     let lines = "content-type: application/x-ndjson\r\n";
     assert_eq!(server.post_with("/hooks/claude", lines, call("s", "t")).status, 415);
