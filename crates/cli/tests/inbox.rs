@@ -11,6 +11,7 @@ use common::{env, json, run, serving::Serving};
 use serde_json::{Value, json};
 use subscope_testkit::{
     env::{Terminal, TestEnv},
+    figures::now,
     lines::{Line, hook},
 };
 
@@ -64,13 +65,13 @@ fn status(env: &TestEnv) -> String {
 
 /// Waits until the status line has a text.
 fn status_with(env: &TestEnv, text: &str) -> String {
-    let until = std::time::Instant::now() + LIMIT;
+    let until = now() + LIMIT;
     loop {
         let line = status(env);
         if line.contains(text) {
             return line;
         }
-        assert!(std::time::Instant::now() < until, "no {text:?} in {line:?}");
+        assert!(now() < until, "no {text:?} in {line:?}");
     }
 }
 
