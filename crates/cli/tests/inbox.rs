@@ -9,9 +9,9 @@ use std::{fs, time::Duration};
 
 use common::{env, json, run, serving::Serving};
 use serde_json::{Value, json};
+use subscope_hub::clock;
 use subscope_testkit::{
     env::{Terminal, TestEnv},
-    figures::now,
     lines::{Line, hook},
 };
 
@@ -65,13 +65,13 @@ fn status(env: &TestEnv) -> String {
 
 /// Waits until the status line has a text.
 fn status_with(env: &TestEnv, text: &str) -> String {
-    let until = now() + LIMIT;
+    let until = clock::tick() + LIMIT;
     loop {
         let line = status(env);
         if line.contains(text) {
             return line;
         }
-        assert!(now() < until, "no {text:?} in {line:?}");
+        assert!(clock::tick() < until, "no {text:?} in {line:?}");
     }
 }
 
