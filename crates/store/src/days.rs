@@ -91,11 +91,9 @@ fn agent_rows(tree: &Tree, place: impl Fn(Millis) -> i64) -> PlacedRows {
             days.entry((day, By::Model, model.to_owned())).or_default().add_agent(agent);
         }
     }
-    add_unattributed(
-        tree,
-        place(tree.agents.first().and_then(|root| root.started_at_ms).unwrap_or(fallback)),
-        &mut days,
-    );
+    let began = place(tree.agents.first().and_then(|root| root.started_at_ms).unwrap_or(fallback));
+    add_unattributed(tree, began, &mut days);
+    add_lower_bounds(tree, began, &mut days);
     days
 }
 
@@ -249,6 +247,22 @@ fn add_unattributed(tree: &Tree, began: i64, days: &mut PlacedRows) {
     let row = days.entry((began, By::Type, name.to_owned())).or_default();
     row.usage += usage;
     row.cost_micro_usd += missing;
+}
+
+/// Marks the main agent's row as a lower bound where the session's own sum is one and no agent's is: something is missing
+/// that no row is about. `began` is the place of the session's beginning.
+fn add_lower_bounds(tree: &Tree, began: i64, days: &mut PlacedRows) {
+    let is_bound = tree.summary.usage.is_some_and(|usage| usage.floor);
+    let (mut lacks_usage, mut lacks_cost) = (is_bound, tree.summary.cost_floor);
+    for row in rows_by_type(days) {
+        lacks_usage &= !row.usage.floor;
+        lacks_cost &= !row.cost_floor;
+    }
+    if lacks_usage || lacks_cost {
+        let row = days.entry((began, By::Type, ROOT_TYPE.to_owned())).or_default();
+        row.usage.floor |= lacks_usage;
+        row.cost_floor |= lacks_cost;
+    }
 }
 
 fn rows_by_type(days: &mut PlacedRows) -> impl Iterator<Item = &mut StatsRow> {

@@ -177,6 +177,9 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
     let mut placeholder = priced.clone();
     placeholder.agents[2].cost_floor = true;
     placeholder.summary.cost_floor = true;
+    // An agent of which nothing is known has no tokens: only the sum lacks them.
+    let mut missing = priced.clone();
+    missing.summary.cost_floor = true;
     let kind = |tree: &Tree, at: usize| tree.agents[at].agent_type.clone().unwrap();
     for (name, tree, is_floor, marked) in [
         ("priced", &priced, false, None),
@@ -184,6 +187,7 @@ fn costs_are_lower_bounds_in_statistics_where_they_are_in_lists() {
         ("totaled", &totaled, false, Some(1)),
         ("unknown", &unknown, true, Some(0)),
         ("placeholder", &placeholder, true, Some(2)),
+        ("missing", &missing, true, Some(0)),
     ] {
         for_each_store(|which, store| {
             store.commit(&Commit { trees: vec![tree.clone()], ..Commit::default() }).unwrap();
