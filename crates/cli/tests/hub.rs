@@ -13,7 +13,7 @@ mod process_gone;
 mod unresponsive;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
@@ -258,12 +258,30 @@ impl Growing {
         Self(lines)
     }
 
+    /// Returns a line as if it were written now, and where it stands.
+    fn now((at, path, line): (String, PathBuf, String)) -> (PathBuf, String) {
+        let stamp = |at: &str| format!("\"timestamp\":\"{at}\"");
+        let line = line.replace(&stamp(&at), &stamp(&iso8601(clock::now_ms())));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        (path, line)
+    }
+
+    /// Writes all further lines, those of each file in one piece: none of it is read without the rest.
+    fn write_whole_files(&mut self, env: &TestEnv) {
+        let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
+        for (path, line) in self.0.drain(..).map(Self::now) {
+            files.entry(path).or_default().push_str(&line);
+        }
+        for (path, text) in files {
+            let written = env.home().join("written");
+            fs::write(&written, fs::read_to_string(&path).unwrap_or_default() + &text).unwrap();
+            fs::rename(written, path).unwrap();
+        }
+    }
+
     /// Writes that many further lines.
     fn write(&mut self, count: usize) {
-        for (at, path, line) in self.0.drain(..count.min(self.0.len())) {
-            let stamp = |at: &str| format!("\"timestamp\":\"{at}\"");
-            let line = line.replace(&stamp(&at), &stamp(&iso8601(clock::now_ms())));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
+        for (path, line) in self.0.drain(..count.min(self.0.len())).map(Self::now) {
             let file = fs::OpenOptions::new().create(true).append(true).open(path);
             file.unwrap().write_all(line.as_bytes()).unwrap();
         }

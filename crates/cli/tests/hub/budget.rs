@@ -95,9 +95,9 @@ fn alerts_say_at_least_where_a_model_has_no_price() {
             let list = json(&hubs.env.run(&["ls", "--json"]).success());
             list["sessions"][0]["usage"]["total_tokens"].as_u64().is_some_and(|tokens| tokens > 0)
         });
-        // Until the agents' own lines are read, what the main agent's say of them would be a lower bound, too.
+        // What is read of a response that is not whole, or said of an agent whose lines are not read, is a lower bound, too.
         growing.0.retain(|(_, path, _)| !is_main(path));
-        growing.write(usize::MAX);
+        growing.write_whole_files(&hubs.env);
         watching.until(|line| line.contains("the session has cost") && line.contains("the budget is $0.1"));
         watching.until(|line| line.contains("the sessions of") && line.contains("the budget is $0.1"));
         let alerts: Vec<_> = watching.seen.iter().filter(|line| line.contains("the budget is")).collect();

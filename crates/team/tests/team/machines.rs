@@ -67,6 +67,7 @@ fn strip(tree: &mut Value) {
     tree["session"]["title"].take();
     tree["session"]["rev"].take();
     tree["problems"].take();
+    tree["summary"].as_object_mut().unwrap().remove("need");
     for agent in tree["agents"].as_array_mut().unwrap() {
         for key in ["name", "description", "evidence", "prompt", "result", "error", "rev"] {
             agent[key].take();
