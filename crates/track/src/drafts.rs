@@ -1,5 +1,7 @@
 //! Derives what the rows of agents are built from: their order, calls, silence, status and activity.
 
+use std::cell::LazyCell;
+
 use subscope_model::{AgentId, AgentStatus, Millis, Outcome, Text, ToolClass, ToolStatus};
 
 use crate::{
@@ -152,6 +154,7 @@ impl Derivation<'_> {
         let last_unlinked = all_unlinked().filter_map(|number| last_report(&drafts[number])).max();
         let unlinked = (all_unlinked().any(|number| is_active(&number)), last_unlinked);
         let questions = self.open_questions();
+        let responded = LazyCell::new(|| self.last_responses(drafts.len()));
         let one = |(number, draft): (AgentIndex, &RowDraft)| {
             let status = draft.state.status;
             if status != AgentStatus::Running {
@@ -171,12 +174,14 @@ impl Derivation<'_> {
                 questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
             let (calls, last) = (draft.calls.as_slice(), draft.last);
             let DerivedState { left_since, idle_since, .. } = draft.state;
+            let responded = if children.is_empty() { None } else { responded[number] };
             let children = &children;
             Some(self.derive_activity(&ActivityContext {
                 number,
                 calls,
                 last,
                 turn,
+                responded,
                 children,
                 unlinked,
                 question,
@@ -186,6 +191,17 @@ impl Derivation<'_> {
             }))
         };
         drafts.iter().enumerate().map(one).collect()
+    }
+
+    /// Returns the time of each agent's last response.
+    fn last_responses(&self, agents: usize) -> Vec<Option<Millis>> {
+        let mut last = vec![None; agents];
+        for (response, owner) in self.facts.responses.iter().zip(self.owners.of_responses()) {
+            if let Some(owner) = owner {
+                last[owner] = last[owner].max(response.times.map(|(_, until)| until));
+            }
+        }
+        last
     }
 
     /// Whether neither parent nor spawn call of an agent is known.

@@ -64,6 +64,8 @@ pub(crate) struct ActivityContext<'d> {
     pub(crate) last: Option<Millis>,
     /// Time when control last came to it: its last activity, or the end of a subagent.
     pub(crate) turn: Option<Millis>,
+    /// Time of its last response.
+    pub(crate) responded: Option<Millis>,
     /// Its subagents that are live or lost, and whether they are lost.
     pub(crate) children: &'d [(AgentIndex, bool)],
     /// Agents without known parent and spawn call: whether one is live, and time of their last activity.
@@ -114,7 +116,7 @@ impl Derivation<'_> {
         let waited = outstanding().filter(|(_, is_lost)| !is_lost).count() as u32;
         let lost = outstanding().count() as u32 - waited;
         let children = || {
-            let mut activity = AgentActivity::new(LivenessKind::Children, None, context.last);
+            let mut activity = AgentActivity::new(LivenessKind::Children, None, self.children_since(context));
             // Its only subagents that have not ended are lost.
             activity.liveness.count = Some(if waited == 0 && lost > 0 { 0 } else { waited.max(1) });
             activity
@@ -157,6 +159,18 @@ impl Derivation<'_> {
             return idle_activity(context.turn);
         }
         AgentActivity::new(LivenessKind::Model, None, context.turn)
+    }
+
+    /// Returns since when an agent has waited for its subagents: since it did anything but receive what one of them returns.
+    /// That one of several ends begins no other wait.
+    fn children_since(&self, context: &ActivityContext<'_>) -> Option<Millis> {
+        let calls = context.calls.iter().flat_map(|call| {
+            let call_facts = self.facts.call(*call);
+            let is_own = call_facts.class != ToolClass::Spawn;
+            let ended = self.call_end(*call).filter(|_| is_own).and_then(|(_, time)| time);
+            [call_facts.begun_at(), ended]
+        });
+        calls.flatten().chain(context.responded).max().or(context.last)
     }
 
     fn tool_activity(&self, call: &CallFacts, before: Option<Millis>, last: Option<Millis>) -> AgentActivity {
@@ -371,6 +385,31 @@ mod tests {
         session.add(TRANSCRIPT, 25, ROOT, Fact::CallEnd(end));
         assert_eq!(activity(&session, 30, "root").0, LivenessKind::Model);
         assert!(row(&session, 30, "a1").background);
+    }
+
+    #[test]
+    fn a_wait_for_subagents_goes_on_while_one_after_the_other_ends() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 5, ROOT, Fact::Response(response("m0", 1)));
+        session.add(TRANSCRIPT, 5, ROOT, tool_call("c0", "Bash"));
+        for (call, id) in [("c1", "a1"), ("c2", "a2"), ("c3", "a3")] {
+            session.add(TRANSCRIPT, 5, ROOT, spawn_call(call, r#""x""#));
+            session.add(TRANSCRIPT, 15, agent(id), Fact::Response(response(id, 1)));
+            session.add(TRANSCRIPT, 15, agent(id), spawned(id, call));
+        }
+        session.add(TRANSCRIPT, 10, ROOT, end("c0"));
+        assert_eq!(activity(&session, 20, "root"), (LivenessKind::Children, None, Some(10)));
+        for (at, call, left) in [(50, "c1", 2), (90, "c3", 1)] {
+            session.add(TRANSCRIPT, at, ROOT, end(call));
+            assert_eq!(activity(&session, at, "root"), (LivenessKind::Children, None, Some(10)));
+            assert_eq!(row(&session, at, "root").liveness.unwrap().count, Some(left));
+        }
+        // It goes on, and waits again.
+        session.add(TRANSCRIPT, 100, ROOT, end("c2"));
+        session.add(TRANSCRIPT, 110, ROOT, Fact::Response(response("m1", 1)));
+        session.add(TRANSCRIPT, 120, ROOT, spawn_call("c4", r#""y""#));
+        session.add(TRANSCRIPT, 130, agent("a4"), spawned("a4", "c4"));
+        assert_eq!(activity(&session, 140, "root"), (LivenessKind::Children, None, Some(120)));
     }
 
     #[test]

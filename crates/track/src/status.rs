@@ -3,6 +3,8 @@
 //! An end is final for one interval of activity; a resume opens a new one, and only evidence of the last one counts.
 //! `lost` is derived from silence, the end of a pipe or the end of the session; the evidence says which.
 
+use std::cmp::Reverse;
+
 use subscope_model::{
     AgentStatus, EndEvidence, Millis, Outcome, ProcessExit, SILENT_EVIDENCE, SourceKind, SpawnMode, StopStep,
     Text, ToolClass,
@@ -93,10 +95,12 @@ impl Derivation<'_> {
         self.drop_ends_of_earlier_turns(&mut endings, identity);
         self.drop_ineffective_stops(&mut endings, silence);
         let left_since = drop_interim(&mut endings);
-        endings.sort_by(|one, other| {
-            let latest = |end: &AgentEndFact| std::cmp::Reverse(end.order);
-            (one.evidence, latest(one), one.status).cmp(&(other.evidence, latest(other), other.status))
-        });
+        // Among spans, that of the agent says how it ended: that of its call may end otherwise, for a reason of its own.
+        let has_own_span = endings.iter().any(|end| end.evidence == EndEvidence::OtelRecord);
+        let is_of_call = |end: &AgentEndFact| {
+            has_own_span && end.evidence == EndEvidence::SpawnResult && end.order.kind == SourceKind::Otel
+        };
+        endings.sort_by_key(|end| (is_of_call(end), end.evidence, Reverse(end.order), end.status));
         if is_teammate && let Some(idle) = self.idle_teammate(endings.first(), silence) {
             return idle;
         }

@@ -53,6 +53,42 @@ fn strongest_evidence_wins_whatever_came_first() {
 }
 
 #[test]
+fn of_spans_that_of_the_agent_says_how_it_ended() {
+    for (own, of_call) in [
+        (AgentStatus::Completed, Outcome::Error),
+        (AgentStatus::Failed, Outcome::Ok),
+        (AgentStatus::Completed, Outcome::Interrupted),
+    ] {
+        for order in [[true, false], [false, true]] {
+            let mut session = TestSession::new();
+            session.add(SourceKind::Otel, 10, ROOT, spawn_call("c1", r#""x""#));
+            session.add(SourceKind::Otel, 20, agent("a1"), spawned("a1", "c1"));
+            for is_own in order {
+                if is_own {
+                    let end = agent_end("a1", own, EndEvidence::OtelRecord);
+                    session.add(SourceKind::Otel, 30, agent("a1"), end);
+                } else {
+                    let result = CallEnd { result: Some(raw(r#""it broke""#)), ..call_end("c1", of_call) };
+                    session.add(SourceKind::Otel, 40, ROOT, Fact::CallEnd(result));
+                }
+            }
+            assert_eq!(status(&session, 50), (own, Some("OpenTelemetry record".into())), "{of_call:?}");
+        }
+    }
+    // What the harness itself says of the call is better than its records.
+    let mut session = session();
+    session.add(
+        SourceKind::Otel,
+        30,
+        agent("a1"),
+        agent_end("a1", AgentStatus::Completed, EndEvidence::OtelRecord),
+    );
+    let result = CallEnd { result: Some(raw(r#""it broke""#)), ..call_end("c1", Outcome::Error) };
+    session.add(TRANSCRIPT, 40, ROOT, Fact::CallEnd(result));
+    assert_eq!(status(&session, 50), (AgentStatus::Failed, Some("spawn result".into())));
+}
+
+#[test]
 fn resume_opens_an_interval_in_which_earlier_ends_do_not_count() {
     let mut session = session();
     session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
