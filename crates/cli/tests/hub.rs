@@ -216,12 +216,6 @@ fn of_many_commands_at_once_one_starts_the_hub_and_all_are_answered() {
     // Rows are saved a second after they are shown: when, is another matter.
     let by_hub = asked.map(|words| unresponsive::content(&hubs.run(words).stdout));
     assert_eq!(hubs.begun(), 1);
-    // A person who starts one beside it learns both ways out.
-    let second = hubs.run("serve --listen 127.0.0.1:0");
-    assert_eq!(second.code, Some(1));
-    for way in ["`subscope serve --open` shows its page", "`subscope serve --stop` ends it"] {
-        assert!(second.stderr.contains(way), "{}", second.stderr);
-    }
     let ended = hubs.run("serve --stop");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), "the hub has left\n"));
     assert_eq!((hubs.hub(), hubs.processes()), (Value::Null, Vec::new()));
@@ -401,12 +395,61 @@ fn index_and_forget_write_the_store_that_a_hub_has_had() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("subscope serve --stop"), "{}", refused.stderr);
     assert_eq!(hubs.hub()["mode"], "foreground");
+    // A person who starts one beside it learns both ways out.
     let second = hubs.run("serve --listen 127.0.0.1:0");
     assert_eq!(second.code, Some(1));
-    assert!(second.stderr.contains("another hub runs"), "{}", second.stderr);
+    for way in
+        ["another hub runs", "`subscope serve --open` shows its page", "`subscope serve --stop` ends it"]
+    {
+        assert!(second.stderr.contains(way), "{}", second.stderr);
+    }
     assert_eq!(hubs.run("serve --stop").code, Some(0));
     until("it ends", || serving.child.try_wait().unwrap().is_some());
     assert_eq!(hubs.begun(), 2, "nobody started one beside it");
+}
+
+/// Starts `serve` and returns it with its URL.
+fn serving(hubs: &Hubs, words: &str) -> (Going, String) {
+    let mut serving = Going::start(hubs.command(words));
+    serving.until(|line| line.starts_with("http://127.0.0.1:"));
+    let url = serving.seen.last().unwrap().clone();
+    (serving, url)
+}
+
+#[test]
+fn a_page_finds_its_hub_again_whatever_starts_the_next_one() {
+    let (hubs, _) = filled();
+    let (killed, url) = serving(&hubs, "serve --listen 127.0.0.1:0");
+    kill(killed.child.id().into());
+    until("it is gone", || hubs.hub().is_null());
+    let background = |why: &str| {
+        hubs.answer("ls --json");
+        let hub = hubs.hub();
+        assert_eq!((&hub["mode"], &hub["url"]), (&"background".into(), &url.as_str().into()), "{why}");
+    };
+    background("a command started it");
+    kill(hubs.pid());
+    background("another command started another");
+    // A hub that a person starts replaces it where it is.
+    let (ended, taken) = serving(&hubs, "serve");
+    assert_eq!((taken.as_str(), hubs.hub()["mode"].as_str()), (url.as_str(), Some("foreground")));
+    assert_eq!(hubs.processes(), Vec::<u64>::new());
+    ended.end();
+    background("the one in the foreground has ended");
+    // What is taken by another program is not waited for, and an address that the user gives counts.
+    kill(hubs.pid());
+    let (moved, elsewhere) = serving(&hubs, "serve --listen 127.0.0.1:0");
+    assert_ne!(elsewhere, url);
+    kill(moved.child.id().into());
+    until("it is gone", || hubs.hub().is_null());
+    let address = elsewhere.strip_prefix("http://").unwrap();
+    let other = std::net::TcpListener::bind(address).unwrap();
+    hubs.answer("ls --json");
+    assert_ne!(hubs.hub()["url"], elsewhere);
+    kill(hubs.pid());
+    drop(other);
+    hubs.answer("ls --json");
+    assert_eq!(hubs.hub()["url"], elsewhere);
 }
 
 #[test]

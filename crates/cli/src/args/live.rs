@@ -133,7 +133,7 @@ pub(crate) struct ServeArgs {
     /// missing file is created with a random token. `serve` prints an address with a code for one browser.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Open the page in a browser. If a hub runs, open its page.
+    /// Open the page in a browser. If another `serve` runs, open its page.
     #[arg(long)]
     pub(crate) open: bool,
     /// End the running hub, however it was started. It finishes open work; the next command that needs a hub starts one.

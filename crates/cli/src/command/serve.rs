@@ -49,8 +49,12 @@ use super::{
     target::{root_folders, roots, shown},
 };
 use crate::{
-    allocator::restart_with_immediate_purge, browser, config::KEEP_DAYS, forward::ForwardProgress,
-    hub_connection, prelude::*,
+    allocator::restart_with_immediate_purge,
+    browser,
+    config::{KEEP_DAYS, Layer},
+    forward::ForwardProgress,
+    hub_connection::{self, address},
+    prelude::*,
 };
 
 /// Threads of the HTTP server: the hub has its own, and requests are short.
@@ -84,6 +88,17 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         return run_in_background(context);
     }
     start_logging(tracing::Level::WARN, |why| context.warn(why));
+    let data = context.data_folder()?;
+    // It is nobody's child: whoever has its page open goes on with this one.
+    let replaced = hub_connection::background_hub(&data)?;
+    let is_chosen = context.settings().hub.listen.port() != 0
+        && context.config.origin("hub.listen").layer != Layer::Default;
+    let listened =
+        replaced.as_ref().filter(|_| !is_chosen).and_then(|(_, health)| listen_address(&health.url));
+    if let Some((hub, _)) = replaced {
+        hub_connection::stop_and_wait(hub, &data)?;
+        context.info("takes the place of the hub in the background");
+    }
     let mut prepared = match PreparedHub::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
         Ok(prepared) => prepared,
         Err(error @ OpenError::Locked(_)) => {
@@ -99,6 +114,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         }
         Err(error) => return Err(error.into()),
     };
+    prepared.server.listen = listened.unwrap_or(prepared.server.listen);
     prepared.options.stops_stalled = args.stall_kill;
     if let Some(url) = &args.otlp_to {
         let receiver = SpanReceiver::new(url, args.otlp_headers.clone());
@@ -113,6 +129,11 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     let (_running, ended) = oneshot::channel();
     prepared.run(ended, &AtomicI32::new(0), |server| {
         let (url, page) = (server.url(), server.page()?);
+        let is_own = args.listen.is_some() || listened.is_some();
+        let remembered = address::remember(&data, listen_address(&url).filter(|_| is_own));
+        if let Err(error) = remembered {
+            context.warn(&format!("a hub in the background will not find this address again: {error}"));
+        }
         output::print(&format!("{url}\n"))?;
         if page != url {
             context.info(&format!("in one browser, once: {page}"));
@@ -122,6 +143,11 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         }
         Ok(())
     })
+}
+
+/// Returns the address of a hub's URL on the loopback.
+fn listen_address(url: &str) -> Option<SocketAddr> {
+    url.strip_prefix("http://")?.trim_end_matches('/').parse().ok()
 }
 
 /// Opens a page. A missing browser is only a warning: the URL was printed on stdout.
@@ -282,7 +308,7 @@ impl PreparedHub {
         hub.handle().reads_past(true);
         server.indexer = Some(background_index::indexer(hub.handle(), index_requests.clone()));
         let stopped = runtime.block_on(stop_requested(ended, signal))?;
-        let server = runtime.block_on(bind(server, &hub))?;
+        let server = runtime.block_on(bind(server, &history.data, &hub))?;
         let span_forwarding = span_forwarder.map(|forwarder| forwarder.start(&hub.handle(), history.clone()));
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
@@ -374,16 +400,21 @@ fn resume_command(harness: &dyn Harness) -> Option<(String, String)> {
     Some((harness.name().to_owned(), format!("{} {}", program.program(), program.resume_option())))
 }
 
-/// Binds the server. Except in the foreground, a taken port is replaced by a free one.
-async fn bind(options: ServerOptions, hub: &Hub) -> Result<Server, CliError> {
-    let mut elsewhere = options.clone();
-    elsewhere.listen.set_port(0);
-    match Server::bind(options, hub.handle()).await {
-        Err(ListenError::Address { .. }) if elsewhere.identity.mode != HubMode::Foreground => {
-            Server::bind(elsewhere, hub.handle()).await.map_err(server_error)
+/// Binds the server: in the foreground at the address that the user gave; else at the last one of `serve`, where pages may
+/// still look for it, at that of the settings, or at any free port.
+async fn bind(options: ServerOptions, data: &Path, hub: &Hub) -> Result<Server, CliError> {
+    let mode = options.identity.mode;
+    let (settings, any) = (options.listen, SocketAddr::new(options.listen.ip(), 0));
+    let remembered = address::remembered(data).filter(|_| mode == HubMode::Background);
+    let preferred = remembered.into_iter().chain((mode != HubMode::Foreground).then_some(settings));
+    for listen in preferred {
+        match Server::bind(ServerOptions { listen, ..options.clone() }, hub.handle()).await {
+            Err(ListenError::Address { .. }) => {}
+            bound => return bound.map_err(server_error),
         }
-        bound => bound.map_err(server_error),
     }
+    let last = if mode == HubMode::Foreground { settings } else { any };
+    Server::bind(ServerOptions { listen: last, ..options }, hub.handle()).await.map_err(server_error)
 }
 
 /// Installs the signal handlers; returns a future that completes when the hub is to stop.

@@ -5,6 +5,7 @@
 //! If several are started at once, the store's lock lets one live and all commands connect to it. An older hub in the
 //! background is asked to exit first. With `SUBSCOPE_NO_AUTOSTART` no hub is started.
 
+pub(crate) mod address;
 mod backend;
 mod log;
 mod start;
@@ -232,7 +233,7 @@ pub(crate) fn stop(data: &Path) -> Result<(), CliError> {
 }
 
 /// Asks a hub to exit and waits until nothing listens on its socket and its store is unlocked.
-fn stop_and_wait(mut client: Client, data: &Path) -> Result<(), CliError> {
+pub(crate) fn stop_and_wait(mut client: Client, data: &Path) -> Result<(), CliError> {
     client.drain()?;
     drop(client);
     let began = clock::tick();
@@ -245,14 +246,22 @@ fn stop_and_wait(mut client: Client, data: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Connects to the hub that was started in the background; `None` if none runs. Other hubs stay.
+///
+/// # Errors
+/// If it does not answer.
+pub(crate) fn background_hub(data: &Path) -> Result<Option<(Client, Health)>, CliError> {
+    match greet(data) {
+        Ok((client, health)) if health.mode == HubMode::Background => Ok(Some((client, health))),
+        Err(error @ ClientError::Unresponsive { .. }) => Err(CliError::failed(unresponsive_message(&error))),
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
+
 /// Stops a hub that was started in the background, so that this process can write its store. Other hubs stay.
 ///
 /// # Errors
 /// If it does not answer or does not exit.
 pub(crate) fn stop_background_hub(data: &Path) -> Result<(), CliError> {
-    match greet(data) {
-        Ok((client, Health { mode: HubMode::Background, .. })) => stop_and_wait(client, data),
-        Err(error @ ClientError::Unresponsive { .. }) => Err(CliError::failed(unresponsive_message(&error))),
-        Ok(_) | Err(_) => Ok(()),
-    }
+    background_hub(data)?.map_or(Ok(()), |(client, _)| stop_and_wait(client, data))
 }
