@@ -4,6 +4,7 @@ import { merged } from "../src/lib/timeline.svelte";
 import { bars, labels, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
+import { recentLane } from "../src/lib/recent_lane";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
 import { SseParser } from "../src/lib/sse";
 import { line, rowsOf, story, withResult } from "../src/lib/story";
@@ -228,4 +229,19 @@ describe("a story", () => {
     const parts = story(agent("a", "root", 0, { tools: [call], prompt: "look" }), [event("agent.message", 5, { text: "x" })]);
     expect(parts.map((part) => part.kind)).toEqual(["prompt", "tool", "message"]);
   });
+});
+
+// The same example as in crates/tui/src/view/mission.rs.
+it("draws a lane as high as agents were at work, and red where one failed", () => {
+  const failing = { status: "error", started_at_ms: 300_000, ended_at_ms: 300_000 } as Agent["tools"][number];
+  const rows = [
+    agent("root", null, 0, { intervals: [[0, 10]], tools: [failing] }),
+    agent("a", "root", 60_000, { status: "failed", intervals: [[60_000, 150_000]], ended_at_ms: 150_000 }),
+  ];
+  const lane = recentLane(rows, 600_000, 10);
+  expect(lane.map(({ share }) => share * 8)).toEqual([1, 2, 1.5, 1, 1, 1, 1, 1, 1, 1]);
+  expect(lane.map(({ hasFailed }) => hasFailed).indexOf(true)).toBe(2);
+  expect(lane.filter(({ hasFailed }) => hasFailed)).toHaveLength(1);
+  const crowd = Array.from({ length: 16 }, (_, at) => agent(`c${at}`, "root", 0, { intervals: [[0, at === 0 ? 600_000 : 60_000]], status: "completed" }));
+  expect(recentLane(crowd, 600_000, 10).map(({ share }) => share * 16)).toEqual([16, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
 });

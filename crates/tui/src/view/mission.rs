@@ -3,8 +3,7 @@
 
 use ratatui::layout::Rect;
 use subscope_model::{
-    Agent, AgentNeed, AgentStatus, LivenessKind, Millis, SessionNeed, SessionRow, SessionStatus, ToolStatus,
-    Tree,
+    Agent, AgentNeed, AgentStatus, LivenessKind, Millis, SessionNeed, SessionRow, SessionStatus, Tree,
 };
 use subscope_render::{
     Ink, Style, activity, chart,
@@ -23,6 +22,8 @@ use crate::{
     state::{MouseTarget, Panel, UiState},
 };
 
+/// Least number of agents at work that fill the height of a lane.
+const FULL_LANE: Millis = 8;
 /// Time that a lane of activity covers.
 const LANE_MS: Millis = 600_000;
 
@@ -272,7 +273,7 @@ fn figures_line(
     line.end_at(columns.agents_end(), None, "");
     if let Some(tree) = tree.filter(|_| columns.lane > 0) {
         line.push("  ");
-        line.append(lane(tree, state.now_ms, columns.lane - 2, canvas));
+        line.append(lane(tree, state.now_ms, columns.lane - 2, &style));
     }
     let rate = tree.and_then(|tree| {
         // The rate of a session of a few seconds is meaningless.
@@ -347,14 +348,13 @@ fn most_relevant(tree: &Tree) -> Option<&Agent> {
     waiting().or_else(stalled).or_else(calling).or_else(subagent).or_else(|| at_work().next())
 }
 
-/// The last ten minutes: per column how many agents were at work on average, from less than one to eight and more; red
-/// where a call failed.
-fn lane(tree: &Tree, now_ms: Millis, columns: usize, canvas: &Canvas<'_>) -> StyledLine {
+/// The last ten minutes of a session. The page's cards show the same (`web/src/lib/recent_lane.ts`): how many agents were at
+/// work on average, in eighths of the most, or of eight if they are fewer; red where an agent failed.
+fn lane(tree: &Tree, now_ms: Millis, columns: usize, style: &Style) -> StyledLine {
     let from_ms = now_ms - LANE_MS;
     let step = LANE_MS / Millis::try_from(columns.max(1)).unwrap_or(LANE_MS);
     let mut busy_ms = vec![0; columns];
     let mut has_failure = vec![false; columns];
-    let column = |at: Millis| usize::try_from((at - from_ms) / step).ok().filter(|at| *at < columns);
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
         for (at, [from, to]) in agent.intervals.iter().enumerate() {
             let is_open = agent.is_at_work() && at + 1 == agent.intervals.len();
@@ -364,13 +364,13 @@ fn lane(tree: &Tree, now_ms: Millis, columns: usize, canvas: &Canvas<'_>) -> Sty
                 *busy += (to.min(begin + step) - (*from).max(begin)).max(0);
             }
         }
-        let recent = agent.tools.iter().rev().take_while(|call| call.started_at_ms >= Some(from_ms));
-        for at in recent.filter(|call| call.status == ToolStatus::Error).filter_map(|call| call.ended_at_ms) {
-            if let Some(failed) = column(at).and_then(|at| has_failure.get_mut(at)) {
-                *failed = true;
-            }
+        let failed = agent.ended_at_ms.filter(|at| agent.status == AgentStatus::Failed && *at >= from_ms);
+        let column = failed.and_then(|at| usize::try_from((at - from_ms) / step).ok());
+        if let Some(has_failed) = column.and_then(|at| has_failure.get_mut(at)) {
+            *has_failed = true;
         }
     }
+    let full = busy_ms.iter().copied().max().unwrap_or(0).max(step * FULL_LANE);
     let is_live = tree.agents.iter().any(Agent::is_at_work);
     let mut line = StyledLine::default();
     for (busy, has_failed) in busy_ms.into_iter().zip(has_failure) {
@@ -379,12 +379,47 @@ fn lane(tree: &Tree, now_ms: Millis, columns: usize, canvas: &Canvas<'_>) -> Sty
             (false, true) => Ink::Running,
             (false, false) => Ink::Done,
         };
-        // Rounded up, so that no activity is invisible.
-        let agents = usize::try_from((busy + step - 1) / step).unwrap_or(0);
-        match chart::level(agents, &canvas.style) {
+        // Rounded up, so that no activity is invisible; an agent that failed at once had some.
+        let eighths = usize::try_from((busy * 8 + full - 1) / full).unwrap_or(0).max(usize::from(has_failed));
+        match chart::level(eighths, style) {
             Some(level) => line.paint(ink, level),
             None => line.push(" "),
         }
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_ui::TestUi;
+
+    /// The same example as in `web/test/rows.test.ts`.
+    #[test]
+    fn a_lane_is_as_high_as_agents_were_at_work_and_red_where_one_failed() {
+        let ui = TestUi::live(80, 24);
+        let mut tree = ui.state.tree().unwrap().clone();
+        let call = tree.agents.iter().flat_map(|agent| &agent.tools).next().unwrap().clone();
+        let failed_call = |at: Millis| subscope_model::ToolCall {
+            status: subscope_model::ToolStatus::Error,
+            started_at_ms: Some(at),
+            ended_at_ms: Some(at),
+            ..call.clone()
+        };
+        tree.agents.truncate(2);
+        let [root, failed] = &mut tree.agents[..] else { panic!("{}", tree.agents.len()) };
+        (root.status, root.intervals, root.flags) = (AgentStatus::Running, vec![[0, 10]], Vec::new());
+        root.tools = vec![failed_call(300_000)];
+        (failed.status, failed.ended_at_ms) = (AgentStatus::Failed, Some(150_000));
+        (failed.intervals, failed.flags) = (vec![[60_000, 150_000]], Vec::new());
+        let cells = |tree: &Tree| {
+            let line = lane(tree, 600_000, 10, &ui.state.settings.style);
+            line.parts().flat_map(|(ink, text)| text.chars().map(move |one| (ink, one))).collect::<Vec<_>>()
+        };
+        let seen = cells(&tree);
+        let symbols: String = seen.iter().map(|(_, symbol)| symbol).collect();
+        assert_eq!(symbols, "▁▂▂▁▁▁▁▁▁▁");
+        let is_red = |at: &usize| seen[*at].0 == Some(Ink::Failed);
+        assert_eq!((0..10).filter(is_red).collect::<Vec<_>>(), [2], "a failed call is no failed agent");
+    }
 }
