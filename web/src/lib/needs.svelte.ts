@@ -45,7 +45,7 @@ class Needs {
     $effect.root(() => {
       $effect(() => {
         void facts;
-        if (store.epoch > 0) untrack(() => this.#askSoon());
+        if (store.isCaughtUp) untrack(() => this.#askSoon());
       });
       $effect(() => {
         for (const { session } of this.entries) {
