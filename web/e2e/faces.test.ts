@@ -345,9 +345,9 @@ it("finds agents of a crowd by words and by what they are", async () => {
   await page.getByRole("searchbox", { name: "find an agent" }).fill("");
   await expect.poll(() => rows.count()).toBe(all);
   await page.getByRole("button", { name: "fold all" }).click();
-  await page.getByText(`${agents.filter(({ depth }) => depth === 1).length} agents`).waitFor();
+  await page.getByText(`${agents.filter(({ depth }) => depth === 1).length} agents,`).waitFor();
   await page.getByRole("button", { name: "unfold all" }).click();
-  await page.getByText(`${summary.agents} agents`).waitFor();
+  await page.getByText(`${summary.agents} agents,`).waitFor();
   isQuiet(seen);
 });
 

@@ -49,6 +49,8 @@ struct Line<'a> {
     background: Flag,
     is_warmup: Flag,
     is_copy: Flag,
+    is_handed_over: Flag,
+    is_inferred: Flag,
     intervals: Vec<[Millis; 2]>,
     triggers: Vec<Str<'a>>,
     text: Option<&'a RawValue>,
@@ -162,6 +164,8 @@ fn emit_start<'a>(agent: &'a str, line: &'a Line<'_>, out: &mut Emitter<'a, '_>)
         detached: call.is_none() && batch.is_none() && parent.is_some(),
         batch,
         is_copy: line.is_copy.is_true(),
+        is_handed_over: line.is_handed_over.is_true(),
+        is_inferred: line.is_inferred.is_true(),
         ..Spawn::default()
     };
     let mut starts: Vec<(Option<[Millis; 2]>, Spawn<'a>)> = Vec::new();

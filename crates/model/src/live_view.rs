@@ -7,7 +7,8 @@ use crate::{Agent, AgentId, Change, SessionId, Tree, Update};
 /// Trees of sessions, kept up to date by the updates of a feed.
 ///
 /// A snapshot replaces its session's tree. A changed row replaces a row with a lower or equal revision, so repeated and
-/// late changes are harmless. Changes of unknown sessions are ignored: a feed sends the snapshot first.
+/// late changes are harmless. Changes of unknown sessions are ignored: a feed sends the snapshot first. A session without
+/// agents is gone: a trace that turned out to be of another session.
 #[derive(Debug, Default)]
 pub struct LiveView {
     sessions: BTreeMap<SessionId, LiveTree>,
@@ -31,8 +32,12 @@ impl LiveView {
                 self.sessions.insert(tree.session.id.clone(), LiveTree::new(tree));
             }
             Update::Change(change) => {
-                if let Some(known) = self.sessions.get_mut(&change.session().id) {
+                let session = change.session().id.clone();
+                if let Some(known) = self.sessions.get_mut(&session) {
                     known.apply(change.into_inner());
+                    if known.tree.agents.is_empty() {
+                        self.sessions.remove(&session);
+                    }
                 }
             }
             Update::Reset => self.sessions.clear(),

@@ -93,6 +93,12 @@ pub struct TrajectoryLine<'a> {
     /// Start: whether all of it is a copy from another session.
     #[serde(skip_serializing_if = "is_false")]
     pub is_copy: bool,
+    /// Start: whether its parent handed the conversation over to it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_handed_over: bool,
+    /// Start: whether its parent, or the agent itself, is inferred.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_inferred: bool,
     /// Start: its intervals of activity, epoch milliseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<[Millis; 2]>,

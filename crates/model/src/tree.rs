@@ -230,6 +230,10 @@ pub enum Flag {
     Warmup,
     /// All of its data is a copy from another session.
     Copied,
+    /// Another agent handed the conversation over to it, and does not wait for it: its parent.
+    Handoff,
+    /// No source reports its parent, or the agent itself: both follow from what is around it. Frontends mark it `~`.
+    Inferred,
 }
 
 impl Flag {
@@ -244,6 +248,24 @@ impl Flag {
             Self::Orphan => "orphan",
             Self::Warmup => "warmup",
             Self::Copied => "copied",
+            Self::Handoff => "handoff",
+            Self::Inferred => "inferred",
+        }
+    }
+
+    /// Returns the words for people: a guess has its `~`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Handoff => "handed over",
+            Self::Inferred => "~inferred",
+            Self::Stopping
+            | Self::Stalled
+            | Self::Looping
+            | Self::Failing
+            | Self::Colliding
+            | Self::Orphan
+            | Self::Warmup
+            | Self::Copied => self.as_str(),
         }
     }
 }

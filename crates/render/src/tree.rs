@@ -264,7 +264,7 @@ impl Label {
         }
         let folded = format!("{} folded", row.folded);
         let mut notes: Vec<&str> = if row.folded > 0 { vec![&folded] } else { Vec::new() };
-        notes.extend(agent.flags.iter().filter(|flag| !is_trouble(**flag)).map(|flag| flag.as_str()));
+        notes.extend(agent.flags.iter().filter(|flag| !is_trouble(**flag)).map(|flag| flag.words()));
         if agent.background {
             notes.push("background");
         }
@@ -330,7 +330,7 @@ impl Label {
 pub fn is_trouble(flag: Flag) -> bool {
     match flag {
         Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
-        Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied => false,
+        Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied | Flag::Handoff | Flag::Inferred => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use subscope_model::Tree;
+use subscope_model::{Flag, Tree};
 use subscope_testkit::{
     frameworks::{ASPECTS, deliveries, facts_of_trees, framework_recordings, reduced_case, right_aspects},
     sessions::{LATER, Part, now, options, read},
@@ -53,20 +53,22 @@ const HEAD: &str = "# Agent frameworks
 Written by a test (`cargo xtask types`): spans of real programs, as their frameworks and instrumentations sent them, compared with the log of the
 model that they talked to. In most programs `main` asks `alpha` and `beta` at once, `alpha` asks `gamma`, and a tool of `beta` fails.
 
-✓ all as it was. ✗ not in the spans: see the last column. How spans are read is in [OpenTelemetry](opentelemetry.md).
+✓ all as it was. ✗ not in the spans: see the last column. *Places*: how many agents have a place that no span reports (`~inferred`), and how many
+were handed the conversation by their parent (`handed over`). How spans are read is in [OpenTelemetry](opentelemetry.md).
 
 ";
 
 #[test]
 fn every_recording_shows_what_happened_but_for_the_known_exceptions() {
     let mut page = format!(
-        "{HEAD}| recording | {} | why not |\n|---|{}---|\n",
+        "{HEAD}| recording | {} | places | why not |\n|---|{}---|---|\n",
         ASPECTS.join(" | "),
         "---|".repeat(ASPECTS.len())
     );
     let (mut unexpected, mut seen) = (Vec::new(), 0);
     for recording in framework_recordings() {
-        let shown = right_aspects(&trees(&recording.requests), &recording.truth);
+        let trees = trees(&recording.requests);
+        let shown = right_aspects(&trees, &recording.truth);
         let known = EXCEPTIONS.iter().find(|(name, ..)| *name == recording.name);
         for (aspect, is_right) in ASPECTS.iter().zip(shown) {
             let is_exception = known.is_some_and(|(_, aspects, _)| aspects.contains(aspect));
@@ -76,12 +78,22 @@ fn every_recording_shows_what_happened_but_for_the_known_exceptions() {
         }
         let marks: Vec<&str> = shown.iter().map(|is_right| if *is_right { "✓" } else { "✗" }).collect();
         let why = known.map_or("", |(.., why)| why);
-        page += &format!("| `{}` | {} | {why} |\n", recording.name, marks.join(" | "));
+        let places = places(&trees);
+        page += &format!("| `{}` | {} | {places} | {why} |\n", recording.name, marks.join(" | "));
         seen += 1;
     }
     assert!(unexpected.is_empty(), "{}", unexpected.join("\n"));
     assert_eq!(seen, 21);
     subscope_testkit::generated::check(PAGE, &page);
+}
+
+/// How many agents have a place that is inferred, or that was handed over to them.
+fn places(trees: &[Tree]) -> String {
+    let count =
+        |flag: Flag| trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.has(flag)).count();
+    let known = [Flag::Inferred, Flag::Handoff].map(|flag| (count(flag), flag.words()));
+    let words = known.into_iter().filter(|(count, _)| *count > 0);
+    words.map(|(count, words)| format!("{count} {words}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The rows of a reduced case: id or name, parent, status, calls.

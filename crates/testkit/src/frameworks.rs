@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use subscope_model::{Agent, Tree};
+use subscope_model::{Agent, Flag, Tree};
 
 use crate::{
     fixtures::{root, text},
@@ -120,6 +120,8 @@ pub fn facts_of_trees(trees: &[Tree]) -> Value {
                 row.prompt,
                 row.result,
                 row.intervals,
+                row.has(Flag::Handoff),
+                row.has(Flag::Inferred),
                 calls,
             ])
         };

@@ -193,6 +193,8 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     known.last_started = known.last_started.max(other.last_started);
     known.detached |= other.detached;
     known.has_stand_in_id |= other.has_stand_in_id;
+    known.is_handed_over |= other.is_handed_over;
+    known.is_inferred |= other.is_inferred;
     known.heard = known.heard.max(other.heard);
     known.hook_times = widest(known.hook_times, other.hook_times);
     known.is_warmup |= other.is_warmup;

@@ -12,7 +12,7 @@ use subscope_model::{
 use crate::{
     drafts::RowDraft,
     duplicates::Duplicates,
-    facts::{Facts, HookStepKind, ROOT, ReportedPayloads, best_value},
+    facts::{AgentFacts, Facts, HookStepKind, ROOT, ReportedPayloads, best_value},
     figures::{AgentFigures, add_known, derive_figures},
     flags,
     identities::{AgentIndex, is_ghost},
@@ -299,6 +299,10 @@ impl Derivation<'_> {
             None => self.is_start_overdue(draft.state.status, caller, draft.last, draft.limits),
         };
         let is_orphan = number != 0 && parentage.parent.is_none();
+        let is_agent_that = |holds: fn(&AgentFacts) -> bool| self.facts_of(self.identity(number)).any(holds);
+        let is_reported = is_agent_that(|agent| {
+            !agent.is_inferred && (agent.parent.is_some() || !agent.origins.is_empty())
+        });
         let all = [
             (Flag::Stopping, is_stopping),
             (Flag::Stalled, is_silent),
@@ -306,6 +310,8 @@ impl Derivation<'_> {
             (Flag::Failing, flags::is_failing(&draft.statuses)),
             (Flag::Orphan, is_orphan && !parentage.is_warmup),
             (Flag::Warmup, parentage.is_warmup),
+            (Flag::Handoff, is_agent_that(|agent| agent.is_handed_over)),
+            (Flag::Inferred, is_agent_that(|agent| agent.is_inferred) && !is_reported),
         ];
         all.into_iter().filter_map(|(flag, is_set)| is_set.then_some(flag)).collect()
     }

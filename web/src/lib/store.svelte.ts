@@ -284,6 +284,8 @@ class Store {
     const known = this.#sessions.get(id);
     if (known) {
       known.rows.change(change);
+      // A trace that turned out to be of another session.
+      if (known.rows.agents.length === 0) this.#sessions.delete(id);
       known.heardAt = Date.now();
       this.#touch(id);
     } else {
@@ -312,9 +314,10 @@ class Store {
     this.#alarm = undefined;
     for (const id of this.#dirty) this.#sessions.get(id)?.show();
     if (this.held && this.#dirty.has(this.held.session)) this.held.show();
+    const isGone = [...this.#dirty].some((id) => !this.#sessions.has(id));
     const isNew = [...this.#dirty].filter((id) => !this.ids.includes(id) && this.#sessions.has(id));
     this.#dirty.clear();
-    if (isNew.length > 0) this.ids = [...isNew.reverse(), ...this.ids];
+    if (isNew.length > 0 || isGone) this.ids = [...isNew.reverse(), ...this.ids.filter((id) => this.#sessions.has(id))];
   }
 }
 

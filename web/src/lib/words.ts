@@ -1,5 +1,5 @@
 // Labels and phrases of the page, the same as in the terminal UI.
-import type { Agent, AgentNeed, AgentStatus, Attention, Event, Inbox, Liveness, NeedGroup, SessionNeed, ToolCall, Usage, VendorUnit } from "../model";
+import type { Agent, AgentNeed, AgentStatus, Attention, Event, Flag, Inbox, Liveness, NeedGroup, SessionNeed, ToolCall, Usage, VendorUnit } from "../model";
 import { base, count, duration, money, seconds } from "./format";
 import { oneLine } from "./safe";
 
@@ -204,6 +204,9 @@ export function foremost(agents: Agent[]): Agent | undefined {
     return more > 0 || (more === 0 && since(agent) > since(best)) ? agent : best;
   }, undefined);
 }
+
+/** The words for a flag, as `Flag::words` has them: a guess has its `~`. */
+export const flagWords = (flag: Flag): string => (flag === "handoff" ? "handed over" : flag === "inferred" ? "~inferred" : flag);
 
 /** The look of a row: `waiting` or `stalled` (also: waits for lost subagents) for an active agent, else its status. */
 export function tone(agent: Agent): string {

@@ -15,8 +15,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use serde::{Deserialize, de};
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, MicroUsd, Outcome, Parent,
-    PromptKind, Response, Spawn, SpawnBatch, ToolClass, Usage, stable_hash,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Flag, MicroUsd, Outcome,
+    Parent, PromptKind, Response, Spawn, SpawnBatch, ToolClass, Usage, stable_hash,
 };
 
 use super::{
@@ -300,6 +300,8 @@ impl GenAi {
                 model: model.map(Into::into),
                 starts: true,
                 batch: spawned_by.map(SpawnBatch::Call),
+                is_handed_over: has_flag(Flag::Handoff.as_str()),
+                is_inferred: has_flag(Flag::Inferred.as_str()),
                 ..Spawn::default()
             }),
         );

@@ -125,6 +125,8 @@ impl<'d, 'a> LineWriter<'d, 'a> {
                 background: extra.background,
                 is_warmup: extra.flags.contains(&Flag::Warmup),
                 is_copy: extra.flags.contains(&Flag::Copied),
+                is_handed_over: extra.flags.contains(&Flag::Handoff),
+                is_inferred: extra.flags.contains(&Flag::Inferred),
                 intervals: extra.intervals.clone(),
                 triggers: extra.triggers.clone(),
                 ..line

@@ -48,6 +48,18 @@ fn calls(view: &LiveView) -> Vec<(&str, u32)> {
 }
 
 #[test]
+fn a_session_whose_agents_are_all_removed_is_gone() {
+    let known = stamped(vec![agent("root", 0), agent("a", 2)], 5);
+    let mut view = view(known.clone());
+    let mut change = Change::of(&known, |_| false, vec!["root".into(), "a".into()]);
+    change.agents.clear();
+    view.apply(Update::change(change));
+    assert_eq!(view.trees().count(), 0);
+    view.apply(Update::snapshot(known));
+    assert_eq!(calls(&view), [("root", 0), ("a", 2)], "its name comes back");
+}
+
+#[test]
 fn older_row_never_replaces_a_newer_one_nor_brings_back_a_removed_one() {
     let old = stamped(vec![agent("root", 0), agent("gone", 0), agent("a", 1)], 4);
     let mut view = view(stamped(vec![agent("root", 0), agent("a", 2)], 5));

@@ -64,6 +64,10 @@ pub struct Spawn<'a> {
     pub is_copy: bool,
     /// Whether it is a teammate: after a turn it is idle and waits for messages, until it is shut down.
     pub is_teammate: bool,
+    /// Whether its parent handed the conversation over to it.
+    pub is_handed_over: bool,
+    /// Whether the source does not report its parent, or the agent itself: they follow from what is around it.
+    pub is_inferred: bool,
 }
 
 /// Start of several agents at once, as by a workflow.

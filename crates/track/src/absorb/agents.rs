@@ -50,6 +50,8 @@ impl Recording<'_, '_> {
         agent.moments.extend(time.filter(|_| fact.starts && kind == SourceKind::Posted));
         agent.detached |= fact.detached;
         agent.has_stand_in_id |= fact.has_stand_in_id;
+        agent.is_handed_over |= fact.is_handed_over;
+        agent.is_inferred |= fact.is_inferred;
         agent.is_copy |= fact.is_copy;
         agent.is_teammate |= fact.is_teammate;
         if let Some(call) = call {

@@ -129,6 +129,10 @@ pub(crate) struct AgentFacts {
     pub(crate) is_teammate: bool,
     /// Whether its id was made up by its source.
     pub(crate) has_stand_in_id: bool,
+    /// Whether its parent handed the conversation over to it.
+    pub(crate) is_handed_over: bool,
+    /// Whether its source infers its parent, or the agent itself.
+    pub(crate) is_inferred: bool,
     /// When a hub last received an event that the agent published.
     pub(crate) heard: Option<Millis>,
     /// Whether the harness itself started it as a warm-up.

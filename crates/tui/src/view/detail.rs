@@ -84,7 +84,7 @@ fn fact_lines(
     }
     lines.extend(asked_lines(state, &tree.session.id, agent, width, MAX_ASKED_LINES, canvas));
     if !agent.flags.is_empty() {
-        let words: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
+        let words: Vec<&str> = agent.flags.iter().map(|flag| flag.words()).collect();
         let words = words.join(&canvas.in_charset(" · "));
         lines.push(StyledLine::painted(Ink::Stalled, &format!("{} {words}", glyphs.trouble)));
     }

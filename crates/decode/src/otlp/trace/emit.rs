@@ -222,6 +222,8 @@ impl<'r, 's> Reporter<'r, 's> {
             model: span.model.as_deref().filter(|_| of_span).map(Into::into),
             starts: true,
             has_stand_in_id: !of_span || span.own_id.is_none(),
+            is_handed_over: agent.link.is_handed_over(),
+            is_inferred: agent.link.is_inferred(),
             ..Spawn::default()
         };
         self.observe(span, Claim::Agent(id, Basis::Wire), span.start, Fact::Spawn(spawn));

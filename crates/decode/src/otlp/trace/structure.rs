@@ -45,12 +45,38 @@ pub(super) enum Role {
     Link,
 }
 
+/// How it is known who started an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Link {
+    /// Spans say so.
+    #[default]
+    Reported,
+    /// Spans say that the parent handed over to it.
+    HandedOver,
+    /// The parent handed over to somebody, and this agent is the next to begin.
+    HandedOverNext,
+    /// It is inferred from times and arguments, or from what is below a span that was not reported.
+    Inferred,
+}
+
+impl Link {
+    pub(super) fn is_handed_over(self) -> bool {
+        matches!(self, Self::HandedOver | Self::HandedOverNext)
+    }
+
+    pub(super) fn is_inferred(self) -> bool {
+        matches!(self, Self::Inferred | Self::HandedOverNext)
+    }
+}
+
 /// An agent and its place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AgentPlace {
     pub(super) worker: Worker,
     /// Who started it; `None` for the root, and where that is unknown.
     pub(super) parent: Option<Worker>,
+    /// How that is known.
+    pub(super) link: Link,
     /// The call that started it.
     pub(super) call: Option<SpanIndex>,
     pub(super) name: Option<Text>,
@@ -274,12 +300,14 @@ impl<'t> Structure<'t> {
                 parent: Some(parent),
                 call: Some(number),
                 name: span.asked_agent.clone().or_else(|| span.name.clone()),
+                link: Link::Inferred,
                 ..AgentPlace::default()
             });
         }
         self.agents.extend(pending.into_iter().map(|(missing, name)| AgentPlace {
             worker: Worker::Pending(missing),
             name: Some(name),
+            link: Link::Inferred,
             ..AgentPlace::default()
         }));
     }
@@ -321,6 +349,7 @@ impl<'t> Structure<'t> {
             self.agents.push(AgentPlace {
                 worker: Worker::Agent(number),
                 parent: Some(self.workers[number]),
+                link: Link::Reported,
                 call: self.calls[number],
                 name,
                 prompt: span.prompt.clone().or_else(|| self.prompts.get(&number).cloned()),
@@ -408,17 +437,23 @@ impl<'t> Structure<'t> {
                 if let Some(call) = beside.and_then(|beside| self.call_beside(number, beside)) {
                     self.agents[place].call = Some(call);
                     self.agents[place].parent = Some(self.workers[call]);
+                    self.agents[place].link = Link::Inferred;
                     continue;
                 }
             }
             if matches!(self.agents[place].parent, Some(Worker::Nobody | Worker::Unknown)) {
-                let handed = |is_named| self.handed_over_by(place, is_named).map(|by| (by, None));
-                let linked = handed(true).or_else(|| self.called_by(place)).or_else(|| handed(false));
-                (self.agents[place].parent, self.agents[place].call) = match linked {
-                    Some((parent, call)) => (Some(parent), call),
-                    None if self.is_whole(number) => (None, None),
-                    None => (Some(root.unwrap_or(Worker::Nobody)), None),
-                };
+                let handed =
+                    |is_named, link| self.handed_over_by(place, is_named).map(|by| (Some(by), None, link));
+                let called = || self.called_by(place).map(|(by, call)| (Some(by), call, Link::Inferred));
+                let linked = handed(true, Link::HandedOver)
+                    .or_else(called)
+                    .or_else(|| handed(false, Link::HandedOverNext));
+                let (parent, call, link) = linked.unwrap_or_else(|| match self.is_whole(number) {
+                    true => (None, None, Link::Reported),
+                    false => (Some(root.unwrap_or(Worker::Nobody)), None, Link::Inferred),
+                });
+                let agent = &mut self.agents[place];
+                (agent.parent, agent.call, agent.link) = (parent, call, link);
             }
         }
     }
