@@ -117,7 +117,7 @@ export interface Liveness {
 }
 
 /** A flag in addition to the status. */
-export type Flag = "stopping" | "stalled" | "looping" | "failing" | "colliding" | "orphan" | "warmup" | "copied";
+export type Flag = "stopping" | "stalled" | "looping" | "failing" | "colliding" | "orphan" | "warmup" | "copied" | "handoff" | "inferred";
 
 /** Status of a tool call. */
 export type ToolStatus = "ok" | "error" | "open" | "denied";

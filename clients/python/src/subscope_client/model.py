@@ -127,7 +127,7 @@ class Liveness(TypedDict):
     inferred: bool
 
 # A flag in addition to the status.
-Flag = Literal["stopping", "stalled", "looping", "failing", "colliding", "orphan", "warmup", "copied"]
+Flag = Literal["stopping", "stalled", "looping", "failing", "colliding", "orphan", "warmup", "copied", "handoff", "inferred"]
 
 # Status of a tool call.
 ToolStatus = Literal["ok", "error", "open", "denied"]
