@@ -21,6 +21,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, sync_channel},
     },
     thread,
@@ -436,6 +437,22 @@ fn a_page_finds_its_hub_again_whatever_starts_the_next_one() {
     assert_eq!(hubs.processes(), Vec::<u64>::new());
     ended.end();
     background("the one in the foreground has ended");
+    // Commands that start another one meanwhile do not keep it from its place.
+    let (is_over, began) = (AtomicBool::new(false), clock::tick());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) && began.elapsed() < LIMIT {
+                    hubs.run("ls --json");
+                }
+            });
+        }
+        let (among_many, taken) = serving(&hubs, "serve");
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!((taken.as_str(), hubs.hub()["mode"].as_str()), (url.as_str(), Some("foreground")));
+        among_many.end();
+    });
+    background("the one among many has ended");
     // What is taken by another program is not waited for, and an address that the user gives counts.
     kill(hubs.pid());
     let (moved, elsewhere) = serving(&hubs, "serve --listen 127.0.0.1:0");

@@ -66,6 +66,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time to wait for a store that another process writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time within which hubs in the background are replaced, as long as commands start others.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Interval of draining the spool: hooks write to it only if no hub answered in time.
 const SPOOL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -89,17 +92,8 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     }
     start_logging(tracing::Level::WARN, |why| context.warn(why));
     let data = context.data_folder()?;
-    // It is nobody's child: whoever has its page open goes on with this one.
-    let replaced = hub_connection::background_hub(&data)?;
-    let is_chosen = context.settings().hub.listen.port() != 0
-        && context.config.origin("hub.listen").layer != Layer::Default;
-    let listened =
-        replaced.as_ref().filter(|_| !is_chosen).and_then(|(_, health)| listen_address(&health.url));
-    if let Some((hub, _)) = replaced {
-        hub_connection::stop_and_wait(hub, &data)?;
-        context.info("takes the place of the hub in the background");
-    }
-    let mut prepared = match PreparedHub::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
+    let (prepared, replaced) = prepare_in_place_of_background_hub(args, &data, context)?;
+    let mut prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error @ OpenError::Locked(_)) => {
             if args.open
@@ -114,6 +108,9 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         }
         Err(error) => return Err(error.into()),
     };
+    let is_chosen = context.settings().hub.listen.port() != 0
+        && context.config.origin("hub.listen").layer != Layer::Default;
+    let listened = replaced.filter(|_| !is_chosen);
     prepared.server.listen = listened.unwrap_or(prepared.server.listen);
     prepared.options.stops_stalled = args.stall_kill;
     if let Some(url) = &args.otlp_to {
@@ -143,6 +140,32 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         }
         Ok(())
     })
+}
+
+/// Prepares a hub in the place of one in the background, and returns where that one listened. It is nobody's child: whoever
+/// has its page open goes on with the new one. Commands may start another meanwhile.
+fn prepare_in_place_of_background_hub(
+    args: &ServeArgs,
+    data: &Path,
+    context: &Context,
+) -> Result<(Result<PreparedHub, OpenError>, Option<SocketAddr>), CliError> {
+    let (began, mut listened) = (clock::tick(), None);
+    loop {
+        if let Some((hub, health)) = hub_connection::background_hub(data)? {
+            if listened.is_none() {
+                context.info("takes the place of the hub in the background");
+            }
+            listened = listened.or_else(|| listen_address(&health.url));
+            hub_connection::stop_and_wait(hub, data)?;
+        }
+        let prepared = PreparedHub::prepare(HubMode::Foreground, args.token_file.as_deref(), context)?;
+        let is_late = matches!(prepared, Err(OpenError::Locked(_)))
+            && began.elapsed() < REPLACE_TIMEOUT
+            && hub_connection::background_hub(data)?.is_some();
+        if !is_late {
+            return Ok((prepared, listened));
+        }
+    }
 }
 
 /// Returns the address of a hub's URL on the loopback.
