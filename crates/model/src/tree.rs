@@ -256,7 +256,6 @@ impl Flag {
     /// Returns the words for people: a guess has its `~`.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Handoff => "handed over",
             Self::Inferred => "~inferred",
             Self::Stopping
             | Self::Stalled
@@ -265,7 +264,8 @@ impl Flag {
             | Self::Colliding
             | Self::Orphan
             | Self::Warmup
-            | Self::Copied => self.as_str(),
+            | Self::Copied
+            | Self::Handoff => self.as_str(),
         }
     }
 }

@@ -54,7 +54,7 @@ Written by a test (`cargo xtask types`): spans of real programs, as their framew
 model that they talked to. In most programs `main` asks `alpha` and `beta` at once, `alpha` asks `gamma`, and a tool of `beta` fails.
 
 ✓ all as it was. ✗ not in the spans: see the last column. *Places*: how many agents have a place that no span reports (`~inferred`), and how many
-were handed the conversation by their parent (`handed over`). How spans are read is in [OpenTelemetry](opentelemetry.md).
+took over the conversation from their parent (`handoff`). How spans are read is in [OpenTelemetry](opentelemetry.md).
 
 ";
 
@@ -87,7 +87,7 @@ fn every_recording_shows_what_happened_but_for_the_known_exceptions() {
     subscope_testkit::generated::check(PAGE, &page);
 }
 
-/// How many agents have a place that is inferred, or that was handed over to them.
+/// How many agents have a place that is inferred, or took over from their parent.
 fn places(trees: &[Tree]) -> String {
     let count =
         |flag: Flag| trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.has(flag)).count();

@@ -206,7 +206,7 @@ export function foremost(agents: Agent[]): Agent | undefined {
 }
 
 /** The words for a flag, as `Flag::words` has them: a guess has its `~`. */
-export const flagWords = (flag: Flag): string => (flag === "handoff" ? "handed over" : flag === "inferred" ? "~inferred" : flag);
+export const flagWords = (flag: Flag): string => (flag === "inferred" ? "~inferred" : flag);
 
 /** The look of a row: `waiting` or `stalled` (also: waits for lost subagents) for an active agent, else its status. */
 export function tone(agent: Agent): string {
