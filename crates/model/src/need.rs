@@ -1,4 +1,4 @@
-//! What needs a person: the one rule of all frontends. Sessions are ordered by it ([`Attention`]), the inbox lists it.
+//! What needs a person: the one rule of all frontends. Sessions are ordered by it ([`crate::Attention`]), the inbox lists it.
 
 use std::collections::HashMap;
 
