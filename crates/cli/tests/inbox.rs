@@ -148,7 +148,7 @@ fn what_is_dismissed_and_seen_is_kept_for_all_faces_and_the_next_hub() {
     terminal.wait_for_text(LIMIT, "◆ 1 waits for you · ! 1 in trouble");
     status_with(&env, "◆ 1 waits for you");
     assert_eq!(serving.json("/api/v1/inbox")["entries"][0]["session"]["id"], "waits");
-    // A run that ends is told once, until it is seen.
+    // A run that ends is listed once, until the user has seen it.
     post(&serving, "works", call("PostToolUse", "first of works", "npm test"));
     post(&serving, "works", hook("Stop"));
     status_with(&env, "✓ 1 finished");

@@ -142,8 +142,8 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     })
 }
 
-/// Prepares a hub in the place of one in the background, and returns where that one listened. It is nobody's child: whoever
-/// has its page open goes on with the new one. Commands may start another meanwhile.
+/// Prepares a hub that replaces one in the background, and returns the address of the replaced one. Open pages reconnect to
+/// the new hub there. Commands may start another one before this process locks the store: that one is replaced, too.
 fn prepare_in_place_of_background_hub(
     args: &ServeArgs,
     data: &Path,

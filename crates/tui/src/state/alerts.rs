@@ -176,7 +176,7 @@ mod tests {
         Inbox::of(&rows, &Looks::default(), 0)
     }
 
-    /// What is told of an agent of a running session that changes.
+    /// Alerts for a change of an agent in a running session.
     fn raised(before: &dyn Fn(&mut Tree), after: &dyn Fn(&mut Tree)) -> Vec<String> {
         let mut tree = samples::tree("s", &[("root", 0), ("a", 1)]);
         tree.agents.iter_mut().for_each(|agent| agent.status = AgentStatus::Running);

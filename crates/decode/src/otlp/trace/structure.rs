@@ -51,9 +51,9 @@ pub(super) enum Link {
     /// Spans say so.
     #[default]
     Reported,
-    /// Spans say that the parent handed over to it.
+    /// Spans report a hand-off from the parent to this agent.
     HandedOver,
-    /// The parent handed over to somebody, and this agent is the next to begin.
+    /// Spans report a hand-off without a target, and this agent is the next to begin.
     HandedOverNext,
     /// It is inferred from times and arguments, or from what is below a span that was not reported.
     Inferred,
