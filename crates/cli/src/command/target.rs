@@ -591,8 +591,17 @@ fn session_in(batch: &BatchRead, word: &str) -> Result<SessionId, CliError> {
     one_of(word, found)?.ok_or_else(|| no_lines(&SessionId::from(word), batch))
 }
 
-/// Error of a session whose transcript has no line of it: its lines name others.
+/// Error of a session of which the store has no agents, and which nothing brings back.
+pub(crate) fn agents_lost(session: &SessionId) -> CliError {
+    CliError::failed(format!("the agents of session {session} are lost: no transcript of it is left"))
+        .hint("`subscope ls` and `subscope stats` still have its figures")
+}
+
+/// Error of a session whose transcript has no line of it: its lines name others, or it is gone.
 fn no_lines(session: &SessionId, batch: &BatchRead) -> CliError {
+    if batch.paths().is_empty() {
+        return agents_lost(session);
+    }
     let others: Vec<&str> = batch.router.sessions().take(5).map(|other| other.as_str()).collect();
     let error = CliError::failed(format!("there is no line of session {session}"));
     if others.is_empty() {

@@ -161,7 +161,8 @@ fn damaged_store_is_repaired_with_all_that_the_file_still_holds() {
         if damage == Damage::Header {
             assert_eq!((&after, deliveries(&env)), (&before, kept));
         }
-        assert_eq!(run(&env, "doctor", &[]).code, Some(0), "{damage:?}");
+        let doctor = run(&env, "doctor", &[]);
+        assert_eq!(doctor.code, Some(0), "{damage:?}: {}", doctor.stdout);
         assert_eq!(run(&env, "search shop", &[]).code, Some(0), "{damage:?}");
     }
 }
@@ -359,4 +360,42 @@ fn input_that_no_hub_has_derived_is_there_without_one() {
     assert!(run(&env, "ls", &[]).success().contains("scout"));
     assert!(run(&env, "export posted-1 --as feed", &[]).success().contains("posted-1"));
     assert!(run(&env, "show posted-1/root", &[]).code == Some(0));
+}
+
+#[test]
+fn a_session_whose_agents_a_repair_cannot_read_keeps_its_figures_and_says_so() {
+    let env = env();
+    let gone = recording("2.1.330", "a-single");
+    env.adopt(&gone);
+    run(&env, "index", &[]).success();
+    let before = sessions(&env);
+    fs::remove_dir_all(env.home().join(".claude/projects")).unwrap();
+    let id = gone.truth().session.id;
+    // Without a copy, the damaged page has all that is known of the agents.
+    for copy in ["archive", "backup"] {
+        fs::remove_dir_all(data(&env).join(copy)).unwrap_or_default();
+    }
+    spoil_page(&data(&env).join("store.db"), "trees", 0xa5);
+    assert_eq!(run(&env, "doctor", &[]).code, Some(1));
+    run(&env, "doctor --repair", &[]).success();
+    assert_eq!(sessions(&env), before);
+    for _ in 0..2 {
+        let doctor = run(&env, "doctor", &[]);
+        assert_eq!(doctor.code, Some(0), "{}", doctor.stdout);
+        assert!(
+            doctor.stdout.contains(&format!("a repair lost the agents of 1 session: {id}")),
+            "{}",
+            doctor.stdout
+        );
+        assert_eq!(run(&env, "doctor --repair", &[]).success(), "nothing is damaged\n");
+    }
+    for command in ["tree ID", "show ID/root", "export ID --as feed", "replay ID"] {
+        let ran = run(&env, &command.replace("ID", &id), &[]);
+        assert!(ran.code == Some(1) && ran.stderr.contains("are lost"), "{command}: {}", ran.stderr);
+    }
+    // Its transcript brings it back.
+    env.adopt(&gone);
+    run(&env, "index", &[]).success();
+    run(&env, &format!("tree {id}"), &[]).success();
+    assert!(!run(&env, "doctor", &[]).stdout.contains("lost"));
 }

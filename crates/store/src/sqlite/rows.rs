@@ -12,8 +12,10 @@ use crate::StoreResult;
 /// Rows of which one table has what another lacks, by what is wrong with them.
 const DISAGREEMENTS: [(&str, &str); 5] = [
     (
+        // A repair leaves the rules of such a session empty: its tree may be lost for good.
         "sessions without a tree",
-        "SELECT count(*) FROM sessions WHERE is_forgotten = 0 AND no NOT IN (SELECT session_no FROM trees)",
+        "SELECT count(*) FROM sessions WHERE is_forgotten = 0 AND rules <> ''
+             AND no NOT IN (SELECT session_no FROM trees)",
     ),
     (
         "trees without a session",
@@ -69,6 +71,15 @@ pub(super) fn find_damaged(db: &Connection) -> rusqlite::Result<Option<String>> 
 }
 
 impl SqliteStore {
+    /// Returns the sessions whose tree a repair could not read, and which nothing has brought back since: their row in the
+    /// list is all that is left.
+    pub fn sessions_with_lost_trees(&self) -> StoreResult<Vec<SessionId>> {
+        self.select_sessions(
+            "SELECT id FROM sessions WHERE is_forgotten = 0 AND no NOT IN (SELECT session_no FROM trees) ORDER BY id",
+            [],
+        )
+    }
+
     /// Returns the sessions with a damaged row among those that are derived. It reads all of these.
     pub fn damaged_sessions(&self) -> StoreResult<DamagedSessions> {
         let mut sessions = Vec::new();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use subscope_client::ClientError;
 use subscope_collect::archive::{Archive, Verified};
 use subscope_model::{Health, HubMode, Millis, Problem, parse_rfc3339};
+use subscope_render::text::plural;
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
 use super::{super::hooks::status, Check};
@@ -17,6 +18,8 @@ use crate::{
 const OLD_DAYS: i64 = 180;
 /// Terminal width below which trees drop columns.
 const NARROW: usize = 60;
+/// Sessions that are named at most.
+const LISTED: usize = 3;
 const DAY_MS: i64 = 86_400_000;
 
 /// Reports the settings files and their errors.
@@ -82,7 +85,21 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
     match SqliteStore::open(&folder, Access::Read, "", 0) {
         Ok(store) => {
             let megabytes = store.bytes().unwrap_or(0) >> 20;
-            Check::ok("store", format!("{megabytes} MB of rows in {}", folder.display()))
+            let says = format!("{megabytes} MB of rows in {}", folder.display());
+            match store.sessions_with_lost_trees() {
+                Ok(lost) if lost.is_empty() => Check::ok("store", says),
+                Ok(lost) => {
+                    let ids: Vec<&str> = lost.iter().map(|id| id.as_str()).take(LISTED).collect();
+                    let more = if lost.len() > LISTED { ", …" } else { "" };
+                    let count = plural(lost.len() as u64, "session");
+                    Check::warning(
+                        "store",
+                        format!("{says}; a repair lost the agents of {count}: {}{more}", ids.join(", ")),
+                    )
+                    .hint("`ls` and `stats` still have their figures; `subscope forget ID` deletes them")
+                }
+                Err(error) => Check::failure("store", error.to_string()).hint(repair),
+            }
         }
         Err(OpenError::Missing(_)) => {
             Check::ok("store", format!("nothing kept yet; it will be in {}", folder.display()))

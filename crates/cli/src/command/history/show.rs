@@ -7,7 +7,7 @@ use subscope_render::{Detail, TreeOptions, render_tree};
 
 use crate::{
     command::{
-        target::{ReadOptions, load_session},
+        target::{ReadOptions, agents_lost, load_session},
         tree::find_agent,
     },
     prelude::*,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
         }
     };
     let tree = backend.queries().tree(&session)?;
-    let tree = tree.ok_or_else(|| CliError::failed("the session is gone"))?;
+    let tree = tree.ok_or_else(|| agents_lost(&session))?;
     let agent = find_agent(&tree, &agent)?;
     if args.json {
         let row = tree.agents.iter().find(|row| row.id == agent);
