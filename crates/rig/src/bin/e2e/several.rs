@@ -336,7 +336,7 @@ struct PageState {
 /// A browser with the page.
 struct PageReader {
     child: Child,
-    latest: Arc<Mutex<PageState>>,
+    latest: Arc<Mutex<Option<PageState>>>,
 }
 
 impl PageReader {
@@ -345,16 +345,32 @@ impl PageReader {
         let mut command = Command::new("node");
         command.arg(&watch.script).arg(&watch.browser).arg(url).stdout(Stdio::piped()).stdin(Stdio::null());
         let mut child = command.spawn().context("cannot start node")?;
-        let latest = Arc::new(Mutex::new(PageState::default()));
+        let latest = Arc::new(Mutex::new(None));
         let (stdout, to) = (child.stdout.take().context("no output")?, Arc::clone(&latest));
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
                 if let Ok(state) = serde_json::from_str(&line) {
-                    *lock(&to) = state;
+                    *lock(&to) = Some(state);
                 }
             }
         });
         Ok(Self { child, latest })
+    }
+
+    /// Waits until the browser shows the page: it starts slowly beside six agent programs.
+    fn wait_for_page(&self) -> Result<()> {
+        let began = tick();
+        while lock(&self.latest).is_none() {
+            if began.elapsed() > LIMIT {
+                return Err(anyhow!("no page in the browser after {LIMIT:?}"));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> PageState {
+        lock(&self.latest).clone().unwrap_or_default()
     }
 }
 
@@ -390,6 +406,9 @@ impl Watcher<'_> {
         let (mut seen, mut last) = (Seen::default(), BTreeSet::new());
         self.screen.wait_for(LIMIT, |screen| PROJECTS.iter().any(|project| screen.contains(project)));
         self.screen.send(&["0"]);
+        if let Some(page) = self.page {
+            page.wait_for_page()?;
+        }
         let began = tick();
         while !is_over.load(Ordering::Relaxed) {
             thread::sleep(LOOK);
@@ -407,7 +426,7 @@ impl Watcher<'_> {
                 project_of.keys().filter_map(|id| client.tree(id).transpose()).collect::<Result<_, _>>()?;
             // The questions are read last, so that neither questions answered in the meantime nor new ones count.
             let text = self.screen.capture();
-            let page = self.page.map(|page| lock(&page.latest).clone());
+            let page = self.page.map(PageReader::state);
             let asking: BTreeSet<&str> = {
                 let questions = lock(self.questions);
                 questions
