@@ -139,6 +139,11 @@ it("does what has a key and what has none: views, detail, theme, folding, copyin
   await page.getByTestId("said").filter({ hasText: "command copied" }).waitFor();
   const { session } = await server.get<Tree>(`/api/v1/sessions/${nested.session}/tree`);
   expect(await copied()).toBe(`cd ${session.cwd} && claude --resume ${nested.session}`);
+  // No process of a recording runs.
+  await page.evaluate(() => navigator.clipboard.writeText(""));
+  await command("terminal of this session");
+  await page.getByTestId("said").filter({ hasText: "no process of it was found; it can be resumed: command copied" }).waitFor();
+  expect(await copied()).toBe(`cd ${session.cwd} && claude --resume ${nested.session}`);
   await command("statistics");
   await page.waitForURL("**/stats");
   isQuiet(seen);

@@ -77,6 +77,7 @@ const WANTED: &[(&str, &[&str])] = &[
         ],
     ),
     ("inbox", &["InboxEntry", "Inbox"]),
+    ("jump", &["JumpOutcome", "Jumped"]),
     ("comparison", &["Side", "Likeness", "ComparedAgent", "AgentPair", "Calls", "ToolPair", "Comparison"]),
     ("iteration", &["IterationStatus", "IterationMeta", "Iteration", "Iterations"]),
 ];

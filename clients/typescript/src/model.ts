@@ -845,6 +845,29 @@ export interface Inbox {
   at_ms: number;
 }
 
+/** What came of a request to go to a terminal. */
+export type JumpOutcome = "went" | "detached" | "unreachable" | "not_running";
+
+/** What came of a request to go to the terminal of a session: `POST /api/v1/sessions/{id}/jump`. */
+export interface Jumped {
+  /** Always [`JUMPED_SCHEMA`]. */
+  schema: string;
+  /** The session. */
+  session_id: string;
+  /** What came of it. */
+  outcome: JumpOutcome;
+  /** Number of the session's process; `None` if none was found. */
+  process: number | null;
+  /** Program that has the terminal, as it calls itself: `tmux`, `kitty`, `WezTerm`; `None` if it is not known. */
+  terminal: string | null;
+  /** The place in it: `work:1.0` in tmux; elsewhere the terminal's device; `None` if it is not known. */
+  place: string | null;
+  /** A command for a shell that leads there, or resumes the session; `None` if there is none. */
+  command: string | null;
+  /** All that in one sentence. */
+  says: string;
+}
+
 /** One of the compared sessions. */
 export interface Side {
   /** The session. */

@@ -4,8 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::de::DeserializeOwned;
 use subscope_model::{
-    AgentId, Health, Hits, IdMatches, Inbox, Looks, Millis, OneAgent, Ordered, SESSIONS_SCHEMA, SearchQuery,
-    SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree, Zone,
+    AgentId, Health, Hits, IdMatches, Inbox, Jumped, Looks, Millis, OneAgent, Ordered, SESSIONS_SCHEMA,
+    SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree, Zone,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 
@@ -126,6 +126,12 @@ impl Client {
         let body =
             serde_json::to_vec(&serde_json::json!({ "facts": facts })).map_err(ClientError::Garbled)?;
         self.post(&format!("/api/v1/sessions/{}/dismiss", escape(session)), &body).map(drop)
+    }
+
+    /// Goes to the terminal of a session, on the hub's machine.
+    pub fn jump(&mut self, session: &SessionId) -> Result<Jumped, ClientError> {
+        let answer = self.post(&format!("/api/v1/sessions/{}/jump", escape(session)), b"{}")?;
+        serde_json::from_slice(&answer).map_err(ClientError::Garbled)
     }
 
     /// Marks everything that ended up to a time as seen. Returns once that is stored.

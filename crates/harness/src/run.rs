@@ -74,6 +74,8 @@ pub struct ProcessNote {
     pub has_screen: bool,
     /// What it does, and since when; `None` where its version does not tell.
     pub activity: Option<(ProcessActivity, Millis)>,
+    /// The tmux pane that it runs in, by its id: `%3`; `None` where it runs in none, or does not tell.
+    pub tmux_pane: Option<String>,
 }
 
 /// How the program of a harness is started and observed.

@@ -19,6 +19,7 @@ mod hub;
 mod id;
 mod inbox;
 mod iteration;
+mod jump;
 mod list;
 mod live_view;
 mod need;
@@ -65,6 +66,7 @@ pub use inbox::{INBOX_SCHEMA, Inbox, InboxEntry, Looks};
 pub use iteration::{
     ITERATION_SCHEMA, ITERATIONS_SCHEMA, Iteration, IterationMeta, IterationStatus, Iterations,
 };
+pub use jump::{JUMPED_SCHEMA, JumpOutcome, Jumped};
 pub use list::{
     Concurrency, ConcurrencySpan, DayGroup, SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus,
     SlowCall, Stats, StatsGroup, StatsQuery, StatsRow,

@@ -4,9 +4,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
-    ExecutionTrace, Groups, Hits, IdMatches, Inbox, IterationMeta, Iterations, OneAgent, Ordered, People,
-    ProcessEnd, ProcessNoteLine, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder,
-    TrajectoryLine, Tree, WorkingSessions,
+    ExecutionTrace, Groups, Hits, IdMatches, Inbox, IterationMeta, Iterations, Jumped, OneAgent, Ordered,
+    People, ProcessEnd, ProcessNoteLine, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status,
+    StopOrder, TrajectoryLine, Tree, WorkingSessions,
     feed::{FeedPosition, MissedData},
 };
 
@@ -110,6 +110,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "iterations",
         "Recorded runs",
         "`ls --iterations --json`, `GET /api/v1/iterations`",
+    ),
+    FormatSchema::of::<Jumped>(
+        "jumped",
+        "What came of going to a session's terminal",
+        "`jump --json`, `POST /api/v1/sessions/{id}/jump`",
     ),
     FormatSchema::of::<MissedData>(
         "missed",

@@ -10,6 +10,8 @@
 //! [`watch_processes`] runs in the machine's hub: it reports the sessions whose process has ended, including processes
 //! that subscope did not start.
 //!
+//! [`jump`] shows the terminal in which a session runs.
+//!
 //! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status;
 //! others are skipped, counted and reported.
 //!
@@ -19,6 +21,7 @@ mod error;
 mod event_relay;
 pub mod forward;
 mod job;
+mod jump;
 mod line_tap;
 mod listener;
 pub mod passthrough;
@@ -35,6 +38,7 @@ mod working_folder;
 pub use error::CommandRunError;
 pub use event_relay::{EventRoute, Upstream, relay_events};
 pub use job::{ChildExit, ChildJob, IN_FOREGROUND, Signals, in_foreground};
+pub use jump::jump;
 pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;
 pub use process_end::{EndedSessions, report_process_end};

@@ -81,6 +81,7 @@ mod tests {
             start_ticks: start_ticks.map(str::to_owned),
             has_screen: true,
             activity: None,
+            tmux_pane: None,
         };
         let now = ProcessStart { ticks: "500".to_owned(), at_ms: Some(100_000) };
         assert!(now.is_of(&note(Some("500"), 1)), "its own start, whatever the clock said");

@@ -223,6 +223,7 @@ impl FinderWorker {
                 start_ticks: None,
                 has_screen: false,
                 activity: None,
+                tmux_pane: None,
             };
             self.followed.lock().push(note);
         }

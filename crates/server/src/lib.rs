@@ -35,5 +35,6 @@ pub use session_reader::{
 };
 pub use state::{
     Demo, DemoReader, EventSink, ForwardingReader, IndexRequest, Indexer, SendingReader, SetupReader,
+    TerminalJumper,
 };
 pub use token::{Token, TokenError, random_hex};

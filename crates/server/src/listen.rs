@@ -34,7 +34,7 @@ use crate::{
     session_reader::SessionReader,
     state::{
         App, AppState, Demo, EventSink, ForwardingReader, Indexer, MAX_LIVE_FEEDS, SendingReader,
-        SetupReader, wait_for_shutdown,
+        SetupReader, TerminalJumper, wait_for_shutdown,
     },
     token::Token,
 };
@@ -104,6 +104,8 @@ pub struct ServerOptions {
     pub setup: Option<SetupReader>,
     /// Reader of what is sent to a team; `None` if it is not served.
     pub sending: Option<SendingReader>,
+    /// Goes to the terminals of this machine; `None` if the server goes to none.
+    pub jumper: Option<TerminalJumper>,
     /// Recorded session of the demo; `None` if it is not served.
     pub demo: Option<Demo>,
     /// Reader of the state of forwarding spans; `None` if none are forwarded.
@@ -184,6 +186,7 @@ impl Server {
             indexer: options.indexer,
             setup: options.setup,
             sending: options.sending,
+            jumper: options.jumper,
             demo: options.demo,
             forwarding: options.forwarding,
             heartbeat: options.heartbeat,

@@ -23,8 +23,8 @@ use axum::{Router, http::StatusCode, middleware};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use subscope_model::{
-    Comparison, FormatSchema, Health, Hits, IdMatches, Inbox, Iterations, Looks, OneAgent, Ordered, Sending,
-    SessionPage, Setup, Spending, Stats, Status, Tree,
+    Comparison, FormatSchema, Health, Hits, IdMatches, Inbox, Iterations, Jumped, Looks, OneAgent, Ordered,
+    Sending, SessionPage, Setup, Spending, Stats, Status, Tree,
 };
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -98,6 +98,7 @@ const BODY_TYPES: BodyTypes = BodyTypes {
         SchemaGenerator::subschema_for::<IdMatches>,
         SchemaGenerator::subschema_for::<Inbox>,
         SchemaGenerator::subschema_for::<Iterations>,
+        SchemaGenerator::subschema_for::<Jumped>,
         SchemaGenerator::subschema_for::<Looks>,
         SchemaGenerator::subschema_for::<OneAgent>,
         SchemaGenerator::subschema_for::<Ordered>,
@@ -141,6 +142,7 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(inbox::get))
         .routes(routes!(inbox::looks))
         .routes(routes!(inbox::dismiss))
+        .routes(routes!(own::jump))
         .routes(routes!(inbox::seen))
         .routes(routes!(comparison::compare))
         .routes(routes!(comparison::iterations))
@@ -220,6 +222,7 @@ mod tests {
             "POST /api/v1/ingest/{dialect}",
             "POST /api/v1/seen",
             "POST /api/v1/sessions/{id}/dismiss",
+            "POST /api/v1/sessions/{id}/jump",
             "POST /api/v1/sign-in",
             "POST /hooks/{harness}",
             "POST /subagent-events",

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
-use subscope_model::{ContentLevel, Forwarding, HubMode, Sending, SessionId, Setup};
+use subscope_model::{ContentLevel, Forwarding, HubMode, Jumped, Sending, Session, SessionId, Setup};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
@@ -62,6 +62,9 @@ pub struct Demo {
     pub read: DemoReader,
 }
 
+/// Callback that goes to the terminal of a session. It runs programs, and may block for seconds.
+pub type TerminalJumper = Arc<dyn Fn(&Session) -> Jumped + Send + Sync>;
+
 /// Callback that returns the state of forwarding spans. It must not block.
 pub type ForwardingReader = Arc<dyn Fn() -> Forwarding + Send + Sync>;
 
@@ -81,6 +84,8 @@ pub(crate) struct AppState {
     pub(crate) setup: Option<SetupReader>,
     /// Returns what is sent to the team, if set.
     pub(crate) sending: Option<SendingReader>,
+    /// Goes to terminals, if set.
+    pub(crate) jumper: Option<TerminalJumper>,
     /// Recorded session of the demo, if set.
     pub(crate) demo: Option<Demo>,
     /// Returns the state of forwarding spans, if they are forwarded.
@@ -114,6 +119,7 @@ impl AppState {
             indexer: None,
             setup: None,
             sending: None,
+            jumper: None,
             demo: None,
             forwarding: None,
             limiter: ConnectionLimiter::default(),

@@ -212,6 +212,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         indexer: None,
         setup: None,
         sending: None,
+        jumper: None,
         demo: None,
         forwarding: None,
     };

@@ -2,8 +2,8 @@
 //! and settings.
 
 use subscope_model::{
-    AgentId, Event, Hits, Iteration, Looks, Millis, Ordered, SearchQuery, SessionId, SessionRow, Stats,
-    StatsQuery, Text, Tree,
+    AgentId, Event, Hits, Iteration, Jumped, Looks, Millis, Ordered, SearchQuery, SessionId, SessionRow,
+    Stats, StatsQuery, Text, Tree,
 };
 
 use crate::settings::{Choice, Setting};
@@ -35,6 +35,8 @@ pub enum Question {
     MarkSeen(Millis),
     /// Ask a subagent to stop.
     Stop(SessionId, AgentId),
+    /// Go to the terminal of a session.
+    Jump(SessionId),
     /// Open the web page in a browser.
     Page,
     /// Save a setting.
@@ -66,6 +68,8 @@ pub enum Answer {
     Looks(Looks),
     /// To [`Question::Stop`].
     Ordered(Ordered),
+    /// To [`Question::Jump`].
+    Jumped(Jumped),
     /// To [`Question::Page`]: the page's URL.
     Page(String),
     /// To [`Question::Keep`].

@@ -86,6 +86,7 @@ keys! {
     "act" Dismiss "d" "dismiss what the session needs" [(Char('d'), NONE)]
     "act" MarkRead "u" "mark all that ended as read" [(Char('u'), NONE)]
     "act" Stop "s" "ask the agent to stop" [(Char('s'), NONE)]
+    "act" Terminal "J" "go to the session's terminal" [(Char('J'), NONE)]
     "act" Open "e" "open in $EDITOR or $PAGER" [(Char('e'), NONE)]
     "act" Copy "y" "copy" [(Char('y'), NONE)]
     "act" Page "o" "open the page" [(Char('o'), NONE)]

@@ -103,7 +103,7 @@ pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
             state.is_caught_up = true;
             show_notice(state, "nothing more will come", Ink::Stalled);
         }
-        UiMessage::Reply(reply) => feed::on_reply(state, *reply),
+        UiMessage::Reply(reply) => effects = feed::on_reply(state, *reply),
         UiMessage::Tick { now_ms, awake_ms } => {
             (state.now_ms, state.awake_ms) = (now_ms, awake_ms);
             effects = on_tick(state);
@@ -207,6 +207,7 @@ fn act(state: &mut UiState, action: keys::Action) -> Vec<Effect> {
         A::MarkRead => return inbox::mark_read(state),
         A::Help => state.overlay = Some(Overlay::Help(0)),
         A::Stop => actions::ask_to_stop(state),
+        A::Terminal => return actions::go_to_terminal(state),
         A::Open => return actions::agent_text(state).map(Effect::Open).into_iter().collect(),
         A::Copy => return actions::copy(state),
         A::Page => return ask_for(state, Question::Page),

@@ -1,5 +1,5 @@
 // The page's queries: to the hub or team's server that serves it, or to the session embedded in a saved page.
-import type { Comparison, ContentLevel, Event, Hits, IdMatches, Inbox, Iterations, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
+import type { Comparison, ContentLevel, Event, Hits, IdMatches, Inbox, Iterations, Jumped, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -126,6 +126,8 @@ export interface Api {
   dismiss(session: string, facts: string[]): Promise<void>;
   /** Marks everything that ended up to a time as seen. */
   markSeen(until: number): Promise<void>;
+  /** Goes to the terminal of a session, on the machine of the hub. */
+  jump(session: string): Promise<Jumped>;
   stop(session: string, agent: string): Promise<Ordered>;
   exported(session: string, form: Form): string;
 }
@@ -194,6 +196,7 @@ const served: Api = {
   setup: () => get("/api/v1/setup"),
   sending: (level) => get("/api/v1/sending", { level }),
   stop: async (session, agent) => answered(await posted(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {})),
+  jump: async (session) => answered(await posted(`${of(session)}/jump`, {})),
   inbox: () => get("/api/v1/inbox"),
   dismiss: async (session, facts) => kept(await posted(`${of(session)}/dismiss`, { facts })),
   markSeen: async (until) => kept(await posted("/api/v1/seen", { until_ms: until })),
@@ -211,6 +214,7 @@ const team: Api = {
   iterations: onlyThere("iterations are"),
   setup: onlyThere("settings are"),
   sending: onlyThere("what is sent is known"),
+  jump: onlyThere("terminals are"),
   stop: onlyThere("agents are stopped"),
   inbox: onlyThere("what needs its user is kept"),
   dismiss: onlyThere("what needs its user is dismissed"),
@@ -250,6 +254,7 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     names: nowhere,
     setup: nowhere,
     sending: nowhere,
+    jump: nowhere,
     stop: nowhere,
     inbox: nowhere,
     dismiss: nowhere,

@@ -31,6 +31,7 @@ export const KEYS: Key[] = [
   { keys: ["<", ">"], does: "replays slower, faster", where: "session" },
   { keys: ["L"], does: "back to now", where: "session" },
   { keys: ["t"], does: "opens all calls of the agent with their full outputs, or folds them", where: "session" },
+  { keys: ["J"], does: "goes to the terminal in which the session runs", where: "session" },
   { keys: ["s"], does: "stops the agent that is open (asks first)", where: "session" },
 ];
 

@@ -1,5 +1,6 @@
 // The palette: whether it is open, and what is chosen in it.
-import type { Compared } from "./api";
+import { api, type Compared } from "./api";
+import { oneLine } from "./safe";
 
 /** How long what was done is said. */
 const SAID_MS = 4000;
@@ -24,6 +25,17 @@ class Palette {
   /** Puts a text on the clipboard, and says so. */
   async copy(text: string, what: string): Promise<void> {
     this.say(await navigator.clipboard.writeText(text).then(() => `${what} copied`, () => `the browser does not let this page copy: ${text}`));
+  }
+
+  /** Goes to the terminal of a session, or copies the command that leads there. */
+  async goToTerminal(session: string): Promise<void> {
+    try {
+      const { says, command } = await api.jump(session);
+      if (command === null) this.say(oneLine(says));
+      else await this.copy(command, `${oneLine(says)}: command`);
+    } catch (error) {
+      this.say(error instanceof Error ? error.message : String(error));
+    }
   }
 
   say(words: string): void {

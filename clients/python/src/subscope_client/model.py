@@ -858,6 +858,30 @@ class Inbox(TypedDict):
     # Time of this answer.
     at_ms: int
 
+# What came of a request to go to a terminal.
+JumpOutcome = Literal["went", "detached", "unreachable", "not_running"]
+
+
+class Jumped(TypedDict):
+    """What came of a request to go to the terminal of a session: `POST /api/v1/sessions/{id}/jump`."""
+
+    # Always [`JUMPED_SCHEMA`].
+    schema: str
+    # The session.
+    session_id: str
+    # What came of it.
+    outcome: JumpOutcome
+    # Number of the session's process; `None` if none was found.
+    process: int | None
+    # Program that has the terminal, as it calls itself: `tmux`, `kitty`, `WezTerm`; `None` if it is not known.
+    terminal: str | None
+    # The place in it: `work:1.0` in tmux; elsewhere the terminal's device; `None` if it is not known.
+    place: str | None
+    # A command for a shell that leads there, or resumes the session; `None` if there is none.
+    command: str | None
+    # All that in one sentence.
+    says: str
+
 
 class Side(TypedDict):
     """One of the compared sessions."""

@@ -182,6 +182,29 @@ pub(crate) struct StopArgs {
     pub(crate) json: bool,
 }
 
+/// Go to the terminal in which a session runs.
+///
+/// Shows the tmux pane, or the window of kitty or WezTerm, of the session's process; nothing is typed there. Inside the same
+/// tmux it takes this terminal along. Where it cannot go it says where the session runs, or prints the command that attaches
+/// to it or resumes it, and exits with 1.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope jump
+  subscope jump 59d3cea2
+  subscope jump a24cf25
+
+The process is the one that notes the session (Claude Code), that has a file of the session open for writing, or that was started with its id. `subscope help jump` has the details.")]
+pub(crate) struct JumpArgs {
+    /// The session, or an agent of it: a prefix of an id, SESSION/AGENT, or `last`. Without it, the first session that waits
+    /// for you.
+    #[arg(value_name = "AGENT", add = complete::agent())]
+    pub(crate) agent: Option<String>,
+    /// Print what came of it as JSON (subscope.jumped/1).
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Heartbeat interval and stall limits.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SilenceArgs {

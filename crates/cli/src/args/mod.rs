@@ -148,6 +148,7 @@ pub(crate) enum CliCommand {
     Stats(StatsArgs),
     Status(StatusLineArgs),
     Stop(StopArgs),
+    Jump(JumpArgs),
     Index(IndexArgs),
     Forget(ForgetArgs),
     Serve(ServeArgs),

@@ -27,6 +27,7 @@ const PAGES: &[(&str, &str)] = pages![
     "run",
     "hooks",
     "stop",
+    "jump",
     "publish",
     "mcp",
     "export",

@@ -15,6 +15,7 @@ pub(crate) mod hook;
 mod hooks;
 mod import;
 pub(crate) mod init;
+pub(crate) mod jump;
 mod mcp;
 pub(crate) mod publish;
 pub(crate) mod run;
@@ -57,6 +58,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Stats(args) => history::stats::run(args, context),
         CliCommand::Status(args) => history::status::run(args, context),
         CliCommand::Stop(args) => stop::run(args, context),
+        CliCommand::Jump(args) => jump::run(args, context),
         CliCommand::Index(args) => history::index::run(args, context),
         CliCommand::Forget(args) => history::forget::run(args, context),
         CliCommand::Serve(args) => serve::run(args, context),

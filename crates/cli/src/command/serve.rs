@@ -31,7 +31,7 @@ use subscope_program::start_logging;
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
     HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, SendingReader, Server, ServerOptions, SetupReader,
-    Timeouts, Token,
+    TerminalJumper, Timeouts, Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError};
 use tokio::{
@@ -278,6 +278,7 @@ impl PreparedHub {
                 indexer: None,
                 setup: Some(setup_reader(context)),
                 sending: Some(sending_reader(context, &progress)?),
+                jumper: Some(terminal_jumper(context)),
                 demo: Some(history_service::demo(&index_options)),
                 forwarding: None,
             },
@@ -409,6 +410,12 @@ fn setup_reader(context: &Context) -> SetupReader {
         hooks: user_hooks.as_ref().and_then(|are_installed| are_installed()),
         ..setup.clone()
     })
+}
+
+/// Returns what takes the user of the page to the terminal of a session.
+fn terminal_jumper(context: &Context) -> TerminalJumper {
+    let homes = super::run::homes(context);
+    Arc::new(move |session| subscope_run::jump(session, &homes, None))
 }
 
 /// Returns the server's reader of what this machine sends to its team.

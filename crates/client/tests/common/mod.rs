@@ -53,6 +53,7 @@ impl Running {
             indexer: None,
             setup: None,
             sending: None,
+            jumper: None,
             demo: None,
             forwarding: None,
         };

@@ -33,6 +33,8 @@ struct Written {
     status: Option<String>,
     status_updated_at: Option<Millis>,
     waiting_for: Option<String>,
+    /// `SESSION:@WINDOW.%PANE`.
+    tmux: Option<String>,
 }
 
 /// Returns what the process does; `None` for a word that is not known.
@@ -45,6 +47,13 @@ fn activity(status: &str, waiting_for: Option<&str>) -> Option<ProcessActivity> 
         ("waiting", _) => Some(ProcessActivity::Input),
         _ => None,
     }
+}
+
+/// Returns the pane's id of a place in tmux.
+fn pane(place: &str) -> Option<&str> {
+    let at = place.rfind(".%")? + 1;
+    let pane = place.get(at..)?;
+    pane[1..].bytes().all(|byte| byte.is_ascii_digit()).then_some(pane).filter(|pane| pane.len() > 1)
 }
 
 /// Returns the process whose note a file of this name is.
@@ -63,6 +72,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<ProcessNote> {
         status,
         status_updated_at,
         waiting_for,
+        tmux,
     } = serde_json::from_slice(bytes).ok()?;
     let activity = status.and_then(|status| activity(&status, waiting_for.as_deref())).zip(status_updated_at);
     Some(ProcessNote {
@@ -72,6 +82,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<ProcessNote> {
         start_ticks: proc_start,
         has_screen: entrypoint.is_some_and(|word| word == AT_TERMINAL),
         activity,
+        tmux_pane: tmux.and_then(|place| pane(&place).map(str::to_owned)),
     })
 }
 
@@ -89,10 +100,22 @@ mod tests {
             start_ticks: None,
             has_screen: false,
             activity: None,
+            tmux_pane: None,
         };
         assert_eq!(read(text.as_bytes()), Some(note.clone()));
         let at_terminal = text.replace("sdk-cli", "cli");
         assert_eq!(read(at_terminal.as_bytes()), Some(ProcessNote { has_screen: true, ..note.clone() }));
+        for (place, pane) in
+            [("s1:@0.%0", Some("%0")), ("a.%b:@12.%34", Some("%34")), ("s1:@0.%", None), ("s1", None)]
+        {
+            let with_place = text.replace(r#""kind""#, &format!(r#""tmux":"{place}","kind""#));
+            let tmux_pane = pane.map(str::to_owned);
+            assert_eq!(
+                read(with_place.as_bytes()),
+                Some(ProcessNote { tmux_pane, ..note.clone() }),
+                "{place}"
+            );
+        }
         let with_start = text.replace(r#""kind""#, r#""procStart":"123128","kind""#);
         let start_ticks = Some("123128".to_owned());
         assert_eq!(read(with_start.as_bytes()), Some(ProcessNote { start_ticks, ..note.clone() }));

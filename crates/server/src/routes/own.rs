@@ -7,16 +7,16 @@ use std::{
 
 use axum::{
     Json,
-    extract::{Query, State},
+    extract::{Path, Query, State},
     http::header,
     response::IntoResponse,
 };
 use serde::Deserialize;
-use subscope_model::{ContentLevel, Health, OLDEST_PROTOCOL, PROTOCOL, Sending, Setup};
+use subscope_model::{ContentLevel, Health, Jumped, OLDEST_PROTOCOL, PROTOCOL, Sending, SessionId, Setup};
 
 use crate::{api_error::ApiError, ask::ask, body::ProtectedBody, state::App};
 
-use super::Announcement;
+use super::{Announcement, QuestionServer as _};
 
 /// Reports that the hub is up, with its version, mode and URL.
 #[utoipa::path(
@@ -57,6 +57,31 @@ pub(super) async fn setup(State(app): State<App>) -> Result<Json<Setup>, ApiErro
     let read = app.setup.clone().ok_or(ApiError::not_found("configuration"))?;
     let setup = tokio::task::spawn_blocking(move || read()).await;
     setup.map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
+}
+
+/// Goes to the terminal in which a session runs, on the server's machine. Nothing is typed there.
+#[utoipa::path(
+    post, path = "/api/v1/sessions/{id}/jump",
+    params(
+        ("id" = String, Path, description = "The session's id."),
+        ("X-Subscope" = String, Header, description = "`1`. A web page cannot send this header."),
+    ),
+    responses(
+        (status = 200, description = "subscope.jumped/1: what came of it, in `outcome` and in words.", body = ref("#/components/schemas/Jumped")),
+        (status = 403, description = "Without X-Subscope: 1."),
+        (status = 404, description = "No such session, or the server goes to no terminal."),
+        (status = 415, description = "Not application/json."),
+    )
+)]
+pub(super) async fn jump(
+    State(app): State<App>,
+    Path(session): Path<SessionId>,
+    ProtectedBody(_body): ProtectedBody,
+) -> Result<Json<Jumped>, ApiError> {
+    let go = app.jumper.clone().ok_or(ApiError::not_found("terminal"))?;
+    let session = app.find_tree(&(), session).await?.session;
+    let jumped = tokio::task::spawn_blocking(move || go(&session)).await;
+    jumped.map(Json).map_err(|error| ApiError::unavailable(error.to_string()))
 }
 
 /// Parameters of [`sending`].

@@ -86,6 +86,7 @@ pub(crate) fn start_at(
         indexer: None,
         setup: None,
         sending: None,
+        jumper: None,
         demo: None,
         forwarding: None,
     };

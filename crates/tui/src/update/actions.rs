@@ -1,10 +1,13 @@
 //! Search, jumps, and actions on the selection: stop, open, copy.
 
-use subscope_model::{Agent, SessionRow, SessionStatus, ToolCall, Tree};
+use subscope_model::{Agent, JumpOutcome, Jumped, SessionRow, SessionStatus, ToolCall, Tree};
 use subscope_render::{Detail, Ink, Style, TreeOptions, TreeRow, render_tree};
 
-use super::{Effect, navigation, schedule_load, show_notice};
-use crate::state::{Overlay, Panel, UiState, View};
+use super::{Effect, ask_for, navigation, schedule_load, show_notice};
+use crate::{
+    ask::Question,
+    state::{Overlay, Panel, UiState, View},
+};
 
 /// Width of text for the editor, in columns.
 const TEXT_WIDTH: usize = 100;
@@ -139,6 +142,23 @@ pub(super) fn ask_to_stop(state: &mut UiState) {
         let (session, agent, title) = (session.clone(), agent.id.clone(), agent.title());
         state.overlay = Some(Overlay::Stop { session, agent, title });
     }
+}
+
+/// Asks the host to go to the terminal of the selected session.
+pub(super) fn go_to_terminal(state: &mut UiState) -> Vec<Effect> {
+    let Some(session) = state.session().cloned() else { return Vec::new() };
+    ask_for(state, Question::Jump(session))
+}
+
+/// Says what came of going to a terminal, and copies the command that leads there.
+pub(super) fn show_jump(state: &mut UiState, jumped: Jumped) -> Vec<Effect> {
+    let ink = if jumped.outcome == JumpOutcome::Went { Ink::Done } else { Ink::Stalled };
+    let Some(command) = jumped.command else {
+        show_notice(state, jumped.says.to_string(), ink);
+        return Vec::new();
+    };
+    show_notice(state, format!("{}; copied: {command}", jumped.says), ink);
+    vec![Effect::Copy(command.to_string())]
 }
 
 /// Copies from the focused panel: the session's id, the agent's id, or in the detail panel its error, result, task or

@@ -3,7 +3,7 @@
 use subscope_model::{Agent, Event, EventKind, SessionId, Tree, Update};
 use subscope_render::{Ink, blocks::budget_words};
 
-use super::{Effect, navigation, show_notice};
+use super::{Effect, actions, navigation, show_notice};
 use crate::{
     ask::{Answer, Question, Reply},
     settings::Alerts,
@@ -100,14 +100,17 @@ fn follow(state: &mut UiState, event: &Event) {
     }
 }
 
-pub(super) fn on_reply(state: &mut UiState, (question, result): Reply) {
+pub(super) fn on_reply(state: &mut UiState, (question, result): Reply) -> Vec<Effect> {
     state.pending_questions.retain(|asked| *asked != question);
     match result {
+        Ok(Answer::Jumped(jumped)) => return actions::show_jump(state, jumped),
         Ok(answer) => on_answer(state, answer),
         Err(words) => on_failure(state, &question, words),
     }
+    Vec::new()
 }
 
+/// Keeps an answer that has no effect outside the UI.
 fn on_answer(state: &mut UiState, answer: Answer) {
     match answer {
         Answer::Sessions(rows, has_more) => {
@@ -187,7 +190,7 @@ fn on_answer(state: &mut UiState, answer: Answer) {
         }
         Answer::Page(url) => show_notice(state, url, Ink::Done),
         // The change is visible already; only a failure would be shown.
-        Answer::Kept => {}
+        Answer::Kept | Answer::Jumped(_) => {}
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     browser,
     command::{
         history::iterations,
-        stop,
+        jump, stop,
         target::{LoadedSession, ReadOptions, load, load_session},
         team,
     },
@@ -125,6 +125,10 @@ impl QueryHandler {
             }
             Question::Stop(session, agent) => {
                 Answer::Ordered(stop::request_stop(Some(&session), &agent, context)?)
+            }
+            Question::Jump(session) if is_of_team(context)? => return Err(only_there(&session, context)),
+            Question::Jump(session) => {
+                Answer::Jumped(jump::go(&session, &mut Backend::open(Needs::Rows, context)?, context)?)
             }
             Question::Page => Answer::Page(open_page(context)?),
             Question::Keep(setting, choice) => {

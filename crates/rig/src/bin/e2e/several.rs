@@ -20,7 +20,7 @@ use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 use serde_json::json;
 use subscope_client::{Address, Client, ListQuery, Queries as _};
-use subscope_model::{Agent, AgentStatus, Attention, Flag, SessionId, Tree};
+use subscope_model::{Agent, AgentStatus, Attention, Flag, JumpOutcome, SessionId, Tree};
 use subscope_rig::tick;
 use subscope_testkit::env::Terminal as Screen;
 
@@ -286,12 +286,22 @@ impl Person<'_> {
         let waits = |tree: &Tree| tree.agents.iter().any(Agent::waits_for_person);
         self.wait_for(client, |tree| waits(tree).then_some(()))?;
         lock(self.latencies).appeared.push(asked.elapsed());
+        self.check_jump(client)?;
         thread::sleep(AWAY.saturating_sub(asked.elapsed()));
         lock(self.questions).remove(self.project);
         self.terminal.press("Enter")?;
         let answered = tick();
         self.wait_for(client, |tree| (!waits(tree)).then_some(()))?;
         lock(self.latencies).went.push(answered.elapsed());
+        Ok(())
+    }
+
+    /// Checks that the hub finds the terminal of the session; nothing shows it, so that going there changes nothing.
+    fn check_jump(&self, client: &mut Client) -> Result<()> {
+        let Some(tree) = self.tree(client)? else { return Ok(()) };
+        let jumped = client.jump(&tree.session.id)?;
+        let is_found = jumped.outcome == JumpOutcome::Detached && jumped.terminal.as_deref() == Some("tmux");
+        anyhow::ensure!(is_found, "the terminal is not found: {jumped:?}");
         Ok(())
     }
 

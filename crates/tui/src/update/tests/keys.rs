@@ -7,7 +7,7 @@
 )]
 
 use ratatui::crossterm::event::KeyCode as K;
-use subscope_model::{AgentStatus, Looks};
+use subscope_model::{AgentStatus, JUMPED_SCHEMA, JumpOutcome, Jumped, Looks};
 use subscope_render::Detail;
 
 use super::*;
@@ -71,7 +71,7 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
         }
         Action::Search | Action::NextHit | Action::PreviousHit => search(ui, key.action, code, &what),
         Action::Follow | Action::Spawn | Action::Alert => find(ui, key.action, code, &what),
-        Action::Stop | Action::Open | Action::Copy | Action::Page | Action::Help => {
+        Action::Stop | Action::Terminal | Action::Open | Action::Copy | Action::Page | Action::Help => {
             act(ui, key.action, code, &what);
         }
         Action::Pause | Action::StepBack | Action::StepOn | Action::JumpBack | Action::JumpOn => {
@@ -437,6 +437,28 @@ fn act(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
             press(ui, code);
             ui.press(&[K::Char('y')]);
             assert_eq!(ui.asked(), [Question::Stop(session, agent)], "{what}");
+        }
+        Action::Terminal => {
+            press(ui, code);
+            let session = ui.session();
+            assert_eq!(ui.asked(), [Question::Jump(session.clone())], "{what}");
+            let jumped = |outcome, command: Option<&str>| Jumped {
+                schema: JUMPED_SCHEMA.into(),
+                session_id: session.clone(),
+                outcome,
+                process: None,
+                terminal: None,
+                place: None,
+                command: command.map(Into::into),
+                says: "it is there".into(),
+            };
+            let went = Answer::Jumped(jumped(JumpOutcome::Went, None));
+            ui.reply(Question::Jump(session.clone()), went);
+            assert!(ui.screen().contains("it is there") && ui.effects.is_empty(), "{what}: {}", ui.screen());
+            let detached = Answer::Jumped(jumped(JumpOutcome::Detached, Some("tmux attach")));
+            ui.reply(Question::Jump(session.clone()), detached);
+            assert!(ui.screen().contains("copied: tmux attach"), "{what}: {}", ui.screen());
+            assert_eq!(ui.effects, [Effect::Copy("tmux attach".to_owned())], "{what}");
         }
         Action::Open => {
             ui.press(&[K::Down]);
