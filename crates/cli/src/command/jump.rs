@@ -1,7 +1,5 @@
 //! `subscope jump`: goes to the terminal in which a session runs, or says where it is and how to get there.
 
-use std::ffi::OsString;
-
 use subscope_model::{AgentName, JumpOutcome, Jumped, NeedGroup, SessionId};
 
 use crate::{
@@ -36,7 +34,7 @@ pub(crate) fn run(args: &JumpArgs, context: &Context) -> Result<(), CliError> {
 pub(crate) fn go(session: &SessionId, backend: &mut Backend, context: &Context) -> Result<Jumped, CliError> {
     let tree = backend.queries().tree(session)?.ok_or_else(|| agents_lost(session))?;
     // Inside tmux, the client that shows this command is the one to take along.
-    let caller_tmux = context.environment.get("TMUX").map(OsString::from);
+    let caller_tmux = context.environment.get("TMUX");
     Ok(subscope_run::jump(&tree.session, &homes(context), caller_tmux))
 }
 

@@ -96,8 +96,15 @@ mod tests {
         let session = |harness: &str, id: &str, cwd: &str| Session {
             id: SessionId::from(id),
             harness: Some(harness.into()),
+            harness_version: None,
             cwd: Some(cwd.into()),
-            ..Session::default()
+            project: None,
+            title: None,
+            started_at_ms: None,
+            ended_at_ms: None,
+            runs: 1,
+            run_started_at_ms: None,
+            rev: None,
         };
         let command = |session: &Session| jump(session, &[], None).command.map(|command| command.to_string());
         assert_eq!(

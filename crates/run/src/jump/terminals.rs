@@ -190,7 +190,7 @@ fn answer(command: &mut Command) -> Result<String, String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.map_err(|error| format!("{program}: {error}"))?;
     let number = i32::try_from(child.id()).ok();
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(1);
     thread::spawn(move || sender.send(child.wait_with_output()));
     let Ok(output) = receiver.recv_timeout(LIMIT) else {
         // It may have ended meanwhile; then there is nothing to end.
