@@ -39,6 +39,7 @@ Follow agents:
   watch        Follow live sessions and print what happens
   run          Run a command and show what its agents do
   stop         Ask one running subagent to stop; all other agents continue
+  jump         Go to the terminal in which a session runs
   serve        Serve the page and the HTTP API on this machine
   status       Print one line for a prompt or status bar
 
