@@ -23,13 +23,14 @@ struct Server<'e> {
 }
 
 impl<'e> Server<'e> {
-    /// `None` where tmux is not installed. The last window of `work` runs a shell script, with the first one in front.
-    fn start(env: &'e TestEnv, script: &str) -> Option<Self> {
+    /// `None` where tmux is not installed. The last window of `work` runs a shell script, with the first one in front. A
+    /// server that has just been ended may still have its socket: each has its own name.
+    fn start(env: &'e TestEnv, name: &str, script: &str) -> Option<Self> {
         if !env.command_of("tmux").arg("-V").output().is_ok_and(|output| output.status.success()) {
             skip::missing_tool("tmux");
             return None;
         }
-        let server = Self { env, socket: env.path("tmux.sock").display().to_string() };
+        let server = Self { env, socket: env.path(&format!("{name}.sock")).display().to_string() };
         server.tmux(&["-f", "/dev/null", "new-session", "-d", "-s", "work", "exec cat"]);
         server.tmux(&["new-window", "-t", "work", "exec cat"]);
         server.tmux(&["new-window", "-t", "work", script]);
@@ -97,7 +98,7 @@ fn session_in_tmux_is_shown_by_the_client_that_is_there() {
     let recording = recording("2.1.330", "a-single");
     env.adopt(&recording);
     let id = recording.truth().session.id;
-    let Some(server) = Server::start(&env, "exec cat") else { return };
+    let Some(server) = Server::start(&env, "tmux", "exec cat") else { return };
     // Without a process it is resumed.
     let resumed = jump(&env, &id);
     assert_eq!(
@@ -160,7 +161,8 @@ fn process_that_writes_a_file_of_the_session_runs_it_and_readers_do_not() {
     let id = listed["sessions"][0]["id"].as_str().unwrap();
     assert!(file.to_str().unwrap().contains(id), "{listed}");
     for (mode, outcome) in [("<", "not_running"), (">>", "detached")] {
-        let Some(server) = Server::start(&env, &format!("exec cat 3{mode}'{}'", file.display())) else {
+        let Some(server) = Server::start(&env, outcome, &format!("exec cat 3{mode}'{}'", file.display()))
+        else {
             return;
         };
         // The shell has to open it first.
