@@ -10,7 +10,7 @@
 //! [`watch_processes`] runs in the machine's hub: it reports the sessions whose process has ended, including processes
 //! that subscope did not start.
 //!
-//! [`jump`] shows the terminal in which a session runs.
+//! [`jump()`] shows the terminal in which a session runs.
 //!
 //! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status;
 //! others are skipped, counted and reported.
