@@ -46,7 +46,8 @@ const AWAY: Duration = Duration::from_secs(12);
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time between two checks of the terminal UI and the page.
 const LOOK: Duration = Duration::from_secs(1);
-/// Delay after which both UIs must show a question that is on a screen: a hook, its event, a frame, and a check.
+/// Delay after which both UIs must show a question that is on a screen, and no longer show one that was answered: a hook,
+/// its event, a frame, and a check; and Claude Code says only some time after an answer that it goes on.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// What a person has done, in turn; each begins with another.
@@ -101,8 +102,26 @@ pub(crate) struct Options {
     pub(crate) log: Option<PathBuf>,
 }
 
-/// Projects whose screens show a question, with the time since when.
-type Questions = Mutex<BTreeMap<&'static str, Instant>>;
+/// The last question of each project.
+type Questions = Mutex<BTreeMap<&'static str, Question>>;
+
+/// A question that a screen shows, or has shown.
+struct Question {
+    asked: Instant,
+    answered: Option<Instant>,
+}
+
+impl Question {
+    /// Whether every face must show it.
+    fn must_show(&self) -> bool {
+        self.answered.is_none() && self.asked.elapsed() > GRACE
+    }
+
+    /// Whether a face may show it.
+    fn may_show(&self) -> bool {
+        self.answered.is_none_or(|answered| answered.elapsed() < GRACE)
+    }
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -282,15 +301,15 @@ impl Person<'_> {
     fn answer(&self, client: &mut Client) -> Result<()> {
         self.terminal.wait_for("a question", |screen| ASKS.iter().any(|asked| screen.contains(asked)))?;
         let asked = tick();
-        lock(self.questions).insert(self.project, asked);
+        lock(self.questions).insert(self.project, Question { asked, answered: None });
         let waits = |tree: &Tree| tree.agents.iter().any(Agent::waits_for_person);
         self.wait_for(client, |tree| waits(tree).then_some(()))?;
         lock(self.latencies).appeared.push(asked.elapsed());
         self.check_jump(client)?;
         thread::sleep(AWAY.saturating_sub(asked.elapsed()));
-        lock(self.questions).remove(self.project);
-        self.terminal.press("Enter")?;
         let answered = tick();
+        lock(self.questions).insert(self.project, Question { asked, answered: Some(answered) });
+        self.terminal.press("Enter")?;
         self.wait_for(client, |tree| (!waits(tree)).then_some(()))?;
         lock(self.latencies).went.push(answered.elapsed());
         Ok(())
@@ -437,15 +456,13 @@ impl Watcher<'_> {
             // The questions are read last, so that neither questions answered in the meantime nor new ones count.
             let text = self.screen.capture();
             let page = self.page.map(PageReader::state);
-            let asking: BTreeSet<&str> = {
+            let (asking, may_ask): (BTreeSet<&str>, BTreeSet<&str>) = {
                 let questions = lock(self.questions);
-                questions
-                    .iter()
-                    .filter(|(_, since)| since.elapsed() > GRACE)
-                    .map(|(project, _)| *project)
-                    .collect()
+                let with = |holds: fn(&Question) -> bool| {
+                    questions.iter().filter(move |(_, one)| holds(one)).map(|(project, _)| *project)
+                };
+                (with(Question::must_show).collect(), with(Question::may_show).collect())
             };
-            let may_ask: BTreeSet<&str> = lock(self.questions).keys().copied().collect();
             let agents = || trees.iter().flat_map(|tree| &tree.agents);
             seen.looks += 1;
             seen.asked += usize::from(!asking.is_empty());
