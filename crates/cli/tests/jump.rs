@@ -119,12 +119,17 @@ fn session_in_tmux_is_shown_by_the_client_that_is_there() {
     assert_eq!(detached["command"], command.as_str());
     let ran = run(&env, &format!("jump {id}"), &[]);
     assert!(ran.code == Some(1) && ran.stderr.contains(&command), "{}", ran.stderr);
+    let tree = json(&run(&env, &format!("tree {id} --json"), &[]).success());
+    let agent = tree["agents"][1]["id"].as_str().unwrap().to_owned();
     // The only client is switched to it, from wherever it is.
     let outer = server.attach();
     assert_eq!(server.shown(), "other:0");
-    for (word, from) in
-        [(id.clone(), "other:0"), (format!("{id}/root"), "work:1"), ("last".to_owned(), "other:0")]
-    {
+    for (word, from) in [
+        (id.clone(), "other:0"),
+        (format!("{id}/root"), "work:1"),
+        ("last".to_owned(), "other:0"),
+        (agent, "other:0"),
+    ] {
         server.tmux(&[
             "switch-client",
             "-c",

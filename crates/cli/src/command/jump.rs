@@ -1,9 +1,10 @@
 //! `subscope jump`: goes to the terminal in which a session runs, or says where it is and how to get there.
 
-use subscope_model::{AgentName, JumpOutcome, Jumped, NeedGroup, SessionId};
+use subscope_model::{JumpOutcome, Jumped, NeedGroup, SessionId};
 
 use crate::{
-    command::{run::homes, target::agents_lost},
+    command::{history::show::one_agent, run::homes},
+    hub_connection::LAST,
     prelude::*,
 };
 
@@ -32,26 +33,21 @@ pub(crate) fn run(args: &JumpArgs, context: &Context) -> Result<(), CliError> {
 
 /// Goes to the terminal of a session.
 pub(crate) fn go(session: &SessionId, backend: &mut Backend, context: &Context) -> Result<Jumped, CliError> {
-    let tree = backend.queries().tree(session)?.ok_or_else(|| agents_lost(session))?;
+    let unknown = || CliError::failed(format!("the store has no agents of session {session}"));
+    let tree = backend.queries().tree(session)?.ok_or_else(unknown)?;
     // Inside tmux, the client that shows this command is the one to take along.
     let caller_tmux = context.environment.get("TMUX");
     Ok(subscope_run::jump(&tree.session, &homes(context), caller_tmux))
 }
 
-/// Returns the session that a word names: as SESSION/AGENT, by its own id, or by that of an agent.
+/// Returns the session that a word names: as SESSION/AGENT, by its own id, or by that of an agent if no session has it.
 fn session_of(word: &str, backend: &mut Backend) -> Result<SessionId, CliError> {
-    let (session, agent) =
-        word.split_once('/').map_or((word, None), |(session, agent)| (session, Some(agent)));
-    let unknown = match backend.session(session) {
-        Err(error) if agent.is_none() => error,
-        found => return found,
-    };
-    match backend.queries().names(word, MAX_FOUND)?.agents.as_slice() {
-        [AgentName { session_id, .. }] => Ok(session_id.clone()),
-        [] => Err(unknown),
-        _ => Err(CliError::usage(format!("{word:?} is the beginning of several agents' ids"))
-            .hint("give more of the id, or SESSION/AGENT")),
+    let session = word.split_once('/').map_or(word, |(session, _)| session);
+    let found = backend.queries().names(word, MAX_FOUND)?;
+    if word != LAST && found.sessions.is_empty() && !found.agents.is_empty() {
+        return one_agent(&found.agents, word).map(|agent| agent.session_id);
     }
+    backend.session(session)
 }
 
 /// Returns the first session of the inbox that waits for its user.

@@ -36,6 +36,9 @@ pub fn jump(session: &Session, homes: &[HarnessHome], caller_tmux: Option<OsStri
         Arrival::Detached(command) => {
             (JumpOutcome::Detached, Some(command), format!("it runs at {at}, which no terminal shows"))
         }
+        Arrival::Attachable(command) => {
+            (JumpOutcome::Unreachable, Some(command), format!("it runs at {at}; a command attaches to it"))
+        }
         Arrival::Failed(why) => {
             (JumpOutcome::Unreachable, None, format!("it runs at {at}, which cannot be shown: {why}"))
         }

@@ -48,6 +48,8 @@ pub(super) enum Arrival {
     Shown,
     /// Nothing shows it; this command attaches to it.
     Detached(String),
+    /// Whether something shows it is not known; this command attaches to it.
+    Attachable(String),
     /// The program refused, in its own words.
     Failed(String),
     /// The program has no command for it.
@@ -67,12 +69,13 @@ pub(super) fn go(process: &SessionProcess, caller_tmux: Option<&OsStr>) -> Place
         Err(why) => Arrival::Failed(why),
     };
     if let Some(session) = of("STY") {
-        let window = of("WINDOW").unwrap_or_default();
-        let attach = shell_command("screen".as_ref(), &["-x", &session, "-p", &window]);
-        return at("screen", Arrival::Detached(attach));
+        let window = of("WINDOW");
+        let window = window.iter().flat_map(|window| ["-p", window]);
+        let words: Vec<&str> = ["-x", &session].into_iter().chain(window).collect();
+        return at("screen", Arrival::Attachable(shell_command("screen".as_ref(), &words)));
     }
     if let Some(session) = of("ZELLIJ_SESSION_NAME") {
-        return at("Zellij", Arrival::Detached(shell_command("zellij".as_ref(), &["attach", &session])));
+        return at("Zellij", Arrival::Attachable(shell_command("zellij".as_ref(), &["attach", &session])));
     }
     if let Some((window, socket)) = of("KITTY_WINDOW_ID").zip(of("KITTY_LISTEN_ON")) {
         let mut command = Command::new("kitty");
@@ -145,13 +148,14 @@ fn tmux(process: &SessionProcess, device: Option<&str>, caller: Option<&OsStr>) 
     };
     let pane = listed.lines().filter_map(Pane::read).find(is_it)?;
     let caller_socket = caller.and_then(OsStr::to_str).and_then(socket_of);
-    let newest = newest_client(&tmux);
+    let newest;
     let words = if caller_socket.is_some() && caller_socket == socket {
         // Without a client's name tmux takes the caller's.
         Some(vec!["switch-client"])
     } else if pane.attached > 0 {
         Some(vec!["select-window", "-t", &pane.id, ";", "select-pane"])
     } else {
+        newest = newest_client(&tmux);
         newest.as_deref().map(|client| vec!["switch-client", "-c", client])
     };
     let arrival = match words.map(|words| answer(tmux(&words).args(["-t", &pane.id]))) {

@@ -103,15 +103,15 @@ fn follow(state: &mut UiState, event: &Event) {
 pub(super) fn on_reply(state: &mut UiState, (question, result): Reply) -> Vec<Effect> {
     state.pending_questions.retain(|asked| *asked != question);
     match result {
-        Ok(Answer::Jumped(jumped)) => return actions::show_jump(state, jumped),
         Ok(answer) => on_answer(state, answer),
-        Err(words) => on_failure(state, &question, words),
+        Err(words) => {
+            on_failure(state, &question, words);
+            Vec::new()
+        }
     }
-    Vec::new()
 }
 
-/// Keeps an answer that has no effect outside the UI.
-fn on_answer(state: &mut UiState, answer: Answer) {
+fn on_answer(state: &mut UiState, answer: Answer) -> Vec<Effect> {
     match answer {
         Answer::Sessions(rows, has_more) => {
             state.dirty.sessions |= state.sessions.history != rows;
@@ -190,8 +190,10 @@ fn on_answer(state: &mut UiState, answer: Answer) {
         }
         Answer::Page(url) => show_notice(state, url, Ink::Done),
         // The change is visible already; only a failure would be shown.
-        Answer::Kept | Answer::Jumped(_) => {}
+        Answer::Kept => {}
+        Answer::Jumped(jumped) => return actions::show_jump(state, jumped),
     }
+    Vec::new()
 }
 
 fn on_failure(state: &mut UiState, question: &Question, words: String) {

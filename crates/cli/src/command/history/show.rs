@@ -54,7 +54,8 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     output::print(&render_tree(&tree, &TreeOptions { agent: Some(agent), ..context.tree_options(detail) }))
 }
 
-fn one_agent(found: &[AgentName], prefix: &str) -> Result<AgentName, CliError> {
+/// Returns the only agent that was found.
+pub(in crate::command) fn one_agent(found: &[AgentName], prefix: &str) -> Result<AgentName, CliError> {
     match found {
         [one] => Ok(one.clone()),
         [] => Err(CliError::failed(format!("no agent's id begins with {prefix:?}"))

@@ -398,8 +398,9 @@ impl PageReader {
         Ok(())
     }
 
-    fn state(&self) -> PageState {
-        lock(&self.latest).clone().unwrap_or_default()
+    /// What the page showed last; `None` before it is there.
+    fn state(&self) -> Option<PageState> {
+        lock(&self.latest).clone()
     }
 }
 
@@ -455,7 +456,7 @@ impl Watcher<'_> {
                 project_of.keys().filter_map(|id| client.tree(id).transpose()).collect::<Result<_, _>>()?;
             // The questions are read last, so that neither questions answered in the meantime nor new ones count.
             let text = self.screen.capture();
-            let page = self.page.map(PageReader::state);
+            let page = self.page.and_then(PageReader::state);
             let (asking, may_ask): (BTreeSet<&str>, BTreeSet<&str>) = {
                 let questions = lock(self.questions);
                 let with = |holds: fn(&Question) -> bool| {
