@@ -46,9 +46,10 @@ const AWAY: Duration = Duration::from_secs(12);
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time between two checks of the terminal UI and the page.
 const LOOK: Duration = Duration::from_secs(1);
-/// Delay after which both UIs must show a question that is on a screen, and no longer show one that was answered: a hook,
-/// its event, a frame, and a check; and Claude Code says only some time after an answer that it goes on.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long a face may differ from the screens of the persons without an error. A hook speaks of a question before
+/// Claude Code draws it; a frame and a check come after it; and Claude Code says only some time after an answer that it
+/// goes on.
+const GRACE: Duration = Duration::from_secs(4);
 
 /// What a person has done, in turn; each begins with another.
 const TASKS: [Task; 7] =
@@ -102,26 +103,8 @@ pub(crate) struct Options {
     pub(crate) log: Option<PathBuf>,
 }
 
-/// The last question of each project.
-type Questions = Mutex<BTreeMap<&'static str, Question>>;
-
-/// A question that a screen shows, or has shown.
-struct Question {
-    asked: Instant,
-    answered: Option<Instant>,
-}
-
-impl Question {
-    /// Whether every face must show it.
-    fn must_show(&self) -> bool {
-        self.answered.is_none() && self.asked.elapsed() > GRACE
-    }
-
-    /// Whether a face may show it.
-    fn may_show(&self) -> bool {
-        self.answered.is_none_or(|answered| answered.elapsed() < GRACE)
-    }
-}
+/// The projects whose screen shows a question.
+type Questions = Mutex<BTreeSet<&'static str>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -301,14 +284,14 @@ impl Person<'_> {
     fn answer(&self, client: &mut Client) -> Result<()> {
         self.terminal.wait_for("a question", |screen| ASKS.iter().any(|asked| screen.contains(asked)))?;
         let asked = tick();
-        lock(self.questions).insert(self.project, Question { asked, answered: None });
+        lock(self.questions).insert(self.project);
         let waits = |tree: &Tree| tree.agents.iter().any(Agent::waits_for_person);
         self.wait_for(client, |tree| waits(tree).then_some(()))?;
         lock(self.latencies).appeared.push(asked.elapsed());
         self.check_jump(client)?;
         thread::sleep(AWAY.saturating_sub(asked.elapsed()));
         let answered = tick();
-        lock(self.questions).insert(self.project, Question { asked, answered: Some(answered) });
+        lock(self.questions).remove(self.project);
         self.terminal.press("Enter")?;
         self.wait_for(client, |tree| (!waits(tree)).then_some(()))?;
         lock(self.latencies).went.push(answered.elapsed());
@@ -433,7 +416,9 @@ impl Watcher<'_> {
     fn watch(&self, is_over: &AtomicBool, log: Option<&Path>) -> Result<Seen> {
         let mut log = log.map(File::create).transpose()?;
         let mut client = Client::connect(Address::Tcp(self.hub.address))?;
-        let (mut seen, mut last) = (Seen::default(), BTreeSet::new());
+        let mut seen = Seen::default();
+        // What differs, and since when; an error that is reported once has no time.
+        let mut differs: BTreeMap<String, Option<Instant>> = BTreeMap::new();
         self.screen.wait_for(LIMIT, |screen| PROJECTS.iter().any(|project| screen.contains(project)));
         self.screen.send(&["0"]);
         if let Some(page) = self.page {
@@ -454,28 +439,20 @@ impl Watcher<'_> {
                 rows.iter().filter_map(|row| Some((*project_of.get(&row.id)?, row.attention))).collect();
             let trees: Vec<Tree> =
                 project_of.keys().filter_map(|id| client.tree(id).transpose()).collect::<Result<_, _>>()?;
-            // The questions are read last, so that neither questions answered in the meantime nor new ones count.
             let text = self.screen.capture();
             let page = self.page.and_then(PageReader::state);
-            let (asking, may_ask): (BTreeSet<&str>, BTreeSet<&str>) = {
-                let questions = lock(self.questions);
-                let with = |holds: fn(&Question) -> bool| {
-                    questions.iter().filter(move |(_, one)| holds(one)).map(|(project, _)| *project)
-                };
-                (with(Question::must_show).collect(), with(Question::may_show).collect())
-            };
+            let asking = lock(self.questions).clone();
             let agents = || trees.iter().flat_map(|tree| &tree.agents);
             seen.looks += 1;
             seen.asked += usize::from(!asking.is_empty());
             seen.stalled += usize::from(agents().any(|agent| agent.is_at_work() && agent.has(Flag::Stalled)));
             seen.failed += usize::from(agents().any(|agent| agent.status == AgentStatus::Failed));
             let listed = listed(&text);
-            let mut wrong: Vec<String> =
-                first_are("terminal UI", &listed, &asking, &may_ask).into_iter().collect();
-            wrong.extend(classes_in_order("terminal UI", &listed, &class_of));
             let of_hub = class_of.iter().filter(|(_, class)| **class == Attention::Waiting);
             let of_hub: BTreeSet<&str> = of_hub.map(|(project, _)| *project).collect();
-            wrong.extend(of_hub.difference(&may_ask).map(|project| format!("hub: {project} does not ask")));
+            let mut wrong = not_first("terminal UI", &listed, &asking, &of_hub);
+            wrong.extend(classes_in_order("terminal UI", &listed, &class_of));
+            wrong.extend(of_hub.difference(&asking).map(|project| format!("hub: {project} does not ask")));
             wrong.extend(asking.difference(&of_hub).map(|project| format!("hub: {project} asks")));
             if let Some(page) = &page {
                 let named = |ids: &[SessionId]| -> Vec<&str> {
@@ -487,16 +464,16 @@ impl Watcher<'_> {
                     }
                     named
                 };
-                wrong.extend(first_are("page, needs", &named(&page.needs), &asking, &may_ask));
+                wrong.extend(not_first("page, needs", &named(&page.needs), &asking, &of_hub));
                 let cards = named(&page.cards);
-                wrong.extend(first_are("page, cards", &cards, &asking, &may_ask));
+                wrong.extend(not_first("page, cards", &cards, &asking, &of_hub));
                 wrong.extend(classes_in_order("page, cards", &cards, &class_of));
-                let strangers: Vec<&str> =
-                    named(&page.waiting).into_iter().filter(|project| !may_ask.contains(project)).collect();
-                wrong.extend((!strangers.is_empty()).then(|| format!("page: {strangers:?} does not ask")));
+                let strangers = named(&page.waiting).into_iter().filter(|project| !asking.contains(project));
+                wrong.extend(strangers.map(|project| format!("page: {project} does not ask")));
                 let marked = page.title.starts_with('(');
-                wrong
-                    .extend((!asking.is_empty() && !marked).then(|| format!("page: title {:?}", page.title)));
+                wrong.extend(
+                    (!asking.is_empty() && !marked).then(|| "page: its title has no mark".to_owned()),
+                );
             }
             if let Some(log) = &mut log {
                 let page = page.as_ref().map(|page| json!({ "title": page.title, "needs": page.needs }));
@@ -506,13 +483,15 @@ impl Watcher<'_> {
                 });
                 writeln!(log, "{line}")?;
             }
-            // An error in two successive checks is not a half-drawn frame.
-            let again: Vec<String> = wrong.iter().filter(|what| last.contains(*what)).cloned().collect();
-            for what in again {
-                seen.faults
-                    .push(format!("at {} s: {what}; the terminal UI:\n{text}", began.elapsed().as_secs()));
+            differs.retain(|what, _| wrong.contains(what));
+            for what in wrong {
+                let since = differs.entry(what.clone()).or_insert_with(|| Some(tick()));
+                if since.is_some_and(|since| since.elapsed() > GRACE) {
+                    *since = None;
+                    let at = began.elapsed().as_secs();
+                    seen.faults.push(format!("at {at} s: {what} for {GRACE:?}; the terminal UI:\n{text}"));
+                }
             }
-            last = wrong.into_iter().collect();
         }
         Ok(seen)
     }
@@ -532,16 +511,15 @@ fn listed(screen: &str) -> Vec<&'static str> {
     found
 }
 
-/// Returns an error unless the sessions with questions are first in a list; questions that have just appeared or ended
-/// are ignored.
-fn first_are(
-    face: &str,
-    listed: &[&str],
-    asking: &BTreeSet<&str>,
-    may_ask: &BTreeSet<&str>,
-) -> Option<String> {
-    let first: BTreeSet<&str> = listed.iter().take(asking.union(may_ask).count()).copied().collect();
-    (!asking.is_subset(&first)).then(|| format!("{face}: {asking:?} ask, first are {first:?}"))
+/// Returns an error for each session that asks and stands in a list below one that neither asks nor, as the hub knows,
+/// waits.
+fn not_first(face: &str, listed: &[&str], asking: &BTreeSet<&str>, waiting: &BTreeSet<&str>) -> Vec<String> {
+    let is_first = |project: &&&str| asking.contains(**project) || waiting.contains(**project);
+    let first: BTreeSet<&str> = listed.iter().take_while(is_first).copied().collect();
+    asking
+        .difference(&first)
+        .map(|project| format!("{face}: {project} asks and is not among the first"))
+        .collect()
 }
 
 /// Returns an error if a session is listed above one that needs a person more urgently.
