@@ -3,15 +3,24 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{sync::mpsc::sync_channel, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    path::Path,
+    sync::mpsc::sync_channel,
+    time::Duration,
+};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use subscope_collect::archive::Archive;
 use subscope_hub::{
     AskError, Encoding, Hub, HubHandle, HubOptions, IngestError, IngestReceipt, ListQuery, MemoryStore,
     Nothing, Signal, Store,
+    index::{IndexOptions, forget, index_texts},
 };
 use subscope_model::{PriceTable, SessionId, Tree};
-use subscope_store::{Access, SqliteStore};
+use subscope_session::Limits;
+use subscope_store::{Access, SqliteStore, TextIndex, TextQuery};
 use subscope_testkit::{
     frameworks::{body_of, deliveries, facts_of_trees, framework_recordings, reduced_case},
     sessions::{LATER, Part, now, options, read},
@@ -112,4 +121,120 @@ fn session_that_is_named_late_takes_over_what_its_trace_showed_at_once() {
     assert!(!named.session.id.starts_with("trace-"), "{}", named.session.id);
     assert_eq!(named.summary.tool_calls, 1, "nothing of it is lost");
     assert_eq!(facts_of_trees(std::slice::from_ref(named)), of_file(&requests));
+}
+
+/// Inbox rows of which a full-text index has passages, by session.
+fn indexed(texts: &TextIndex) -> BTreeMap<SessionId, BTreeSet<u64>> {
+    let mut rows: BTreeMap<SessionId, BTreeSet<u64>> = BTreeMap::new();
+    for file in texts.inbox_files().unwrap() {
+        rows.entry(file.session.clone()).or_default().extend(texts.inbox_rows(&file).unwrap());
+    }
+    rows.retain(|_, rows| !rows.is_empty());
+    rows
+}
+
+fn index(store: &SqliteStore, texts: &mut TextIndex, folder: &Path) {
+    let options = IndexOptions {
+        roots: Vec::new(),
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        now_ms: LATER,
+        workers: Some(1),
+        archive: Archive::new(folder.join("archive")),
+        archives: false,
+        keep_ms: None,
+    };
+    index_texts(store, texts, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+}
+
+#[test]
+fn texts_of_a_trace_are_those_of_its_session_whenever_it_is_named() {
+    let (mut wrong, mut moved, mut with_texts) = (Vec::new(), 0, 0);
+    let recorded = framework_recordings().into_iter().flat_map(|recording| {
+        let mut ways = deliveries(&recording.requests);
+        // As recorded, and span by span in another order.
+        ways.drain(1..ways.len() - 1);
+        ways.into_iter().map(move |(way, requests)| (format!("{} {way}", recording.name), requests))
+    });
+    for (name, requests) in recorded {
+        let (folder, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = SqliteStore::open(folder.path(), Access::Write, "rules", 1).unwrap();
+        let reader = SqliteStore::open(folder.path(), Access::Read, "rules", 1).unwrap();
+        let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+        let hub = hub(store);
+        let mut first = BTreeSet::new();
+        for request in &requests {
+            post(&hub.handle(), request);
+            trees(&hub.handle());
+            index(&reader, &mut texts, folder.path());
+            first.extend(indexed(&texts).into_keys());
+        }
+        let known: BTreeSet<SessionId> =
+            trees(&hub.handle()).into_iter().map(|tree| tree.session.id).collect();
+        moved += first.difference(&known).count();
+        drop(hub);
+        index(&reader, &mut texts, folder.path());
+        let mut again = TextIndex::open(fresh.path(), Access::Write).unwrap();
+        index(&reader, &mut again, folder.path());
+        let (found, expected) = (indexed(&texts), indexed(&again));
+        let strangers: Vec<&SessionId> = found.keys().filter(|session| !known.contains(*session)).collect();
+        with_texts += usize::from(!found.is_empty());
+        if found != expected || !strangers.is_empty() {
+            wrong.push(format!("{name}: of no session {strangers:?}\n - {expected:?}\n + {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        with_texts > 10 && moved > 5,
+        "{with_texts} with texts, {moved} traces indexed before they were named"
+    );
+}
+
+/// A request with one span of a trace, of which the model says these words.
+fn request(span: &str, parent: Option<&str>, said: &str, conversation: Option<&str>) -> String {
+    let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+    let messages =
+        json!([{ "role": "assistant", "parts": [{ "type": "text", "content": said }] }]).to_string();
+    let mut attributes = vec![
+        text("gen_ai.operation.name", if parent.is_some() { "chat" } else { "invoke_agent" }),
+        text("gen_ai.output.messages", &messages),
+    ];
+    attributes.extend(conversation.map(|id| text("gen_ai.conversation.id", id)));
+    let span = json!({
+        "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": span, "parentSpanId": parent, "name": "step",
+        "startTimeUnixNano": "1795264741000000000", "endTimeUnixNano": "1795264742000000000", "attributes": attributes,
+    });
+    json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] }).to_string()
+}
+
+#[test]
+fn words_of_a_trace_are_found_under_its_session_until_that_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = || SqliteStore::open(folder.path(), Access::Write, "rules", 1).unwrap();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    let found = |texts: &TextIndex, session: Option<&str>| -> Vec<String> {
+        let words = vec!["marmalade".to_owned()];
+        let query = TextQuery { words, session: session.map(Into::into), limit: 10, ..TextQuery::default() };
+        texts.find(&query).unwrap().into_iter().map(|hit| hit.session.to_string()).collect()
+    };
+    let hub = hub(store());
+    let reader = SqliteStore::open(folder.path(), Access::Read, "rules", 1).unwrap();
+    let early = request("00000000000000b3", Some("00000000000000b1"), "marmalade first", None);
+    post(&hub.handle(), &early);
+    index(&reader, &mut texts, folder.path());
+    let trace = "trace-0af7651916cd43dd8448eb211c80319c";
+    assert_eq!((found(&texts, None), found(&texts, Some(trace)).len()), (vec![trace.to_owned()], 1));
+    post(&hub.handle(), &request("00000000000000b1", None, "done", Some("p1")));
+    post(&hub.handle(), &request("00000000000000b4", Some("00000000000000b1"), "marmalade late", None));
+    trees(&hub.handle());
+    index(&reader, &mut texts, folder.path());
+    assert_eq!((found(&texts, None), found(&texts, Some("p1")).len()), (vec!["p1".to_owned(); 2], 2));
+    assert_eq!(found(&texts, Some(trace)), [""; 0]);
+    drop(hub);
+    // One that was indexed before it was named, and forgotten before it was indexed again.
+    let mut texts = TextIndex::open(tempfile::tempdir().unwrap().path(), Access::Write).unwrap();
+    index(&reader, &mut texts, folder.path());
+    forget(&mut store(), &mut texts, &Archive::new(folder.path().join("archive")), &["p1".into()]).unwrap();
+    index(&reader, &mut texts, folder.path());
+    assert_eq!(found(&texts, None), [""; 0]);
 }

@@ -65,6 +65,8 @@ pub struct Progress {
     pub done_bytes: u64,
     /// Sessions whose rows are committed.
     pub sessions: u64,
+    /// Sessions to read. More are committed where a file turns out to have lines of several.
+    pub total_sessions: u64,
     /// Whether the rows of all sessions are committed.
     pub has_facts: bool,
 }
@@ -200,6 +202,12 @@ pub fn forget(
     if sessions.is_empty() {
         return Ok(0);
     }
+    // A trace that turned out to be of one of them has its texts still under its own id.
+    match text::move_traces(store, texts, &store.forgotten_sessions()?.into_iter().collect()) {
+        // What is deleted has nothing to forget.
+        Ok(()) | Err(IndexError::Ledger(StoreError::TextsDamaged)) => {}
+        failed @ Err(_) => return failed.map(|()| 0),
+    }
     texts.forget(sessions)?;
     let all: HashSet<&SessionId> = sessions.iter().collect();
     for source in store.sources()?.iter().filter(|source| all.contains(&source.session)) {
@@ -268,12 +276,13 @@ impl<'a> IndexRun<'a> {
         let mut report = Report::default();
         let plan = plan::plan(store, writes_rows, texts, options, &mut report)?;
         let total_bytes = plan.fact_bytes() + plan.text_bytes();
+        let total_sessions = plan.groups.len() as u64;
         let mut run = Self {
             plan,
             store: store.location().clone(),
             options,
             report,
-            progress: Progress { total_bytes, ..Progress::default() },
+            progress: Progress { total_bytes, total_sessions, ..Progress::default() },
             callback,
         };
         run.report_progress()?;

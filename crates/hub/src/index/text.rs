@@ -12,14 +12,14 @@ use std::{
 
 use subscope_collect::{Found, archive::original_of, read};
 use subscope_harness::{Role, classify, recognize};
-use subscope_model::{Millis, SessionId, stable_hash};
+use subscope_model::{Millis, SessionId, TraceSpan, stable_hash};
 use subscope_session::{
     Dialect,
     passages::{Passage as Seen, PassageClass, PassageReader as Reader},
 };
 use subscope_store::{
-    ByteSpan, FileIdentity, InboxPosition, Passage, PassageBatch, PassageKind, ReceivedInput, SourceFile,
-    SqliteStore, TextFile, TextIndex,
+    ByteSpan, FileIdentity, InboxPosition, Passage, PassageBatch, PassageKind, ReceivedInput,
+    SessionQueries as _, SourceFile, SqliteStore, TextFile, TextIndex,
 };
 
 use super::{IndexError, IndexRun, workers};
@@ -331,51 +331,93 @@ fn kind(said: PassageClass) -> PassageKind {
     }
 }
 
-/// Indexes the text of inbox rows that arrived since the last run. The inbox is append-only, so an indexed row is never
-/// read again.
+/// Indexes the texts of traces again that turned out to be of another session since: as this one's. Nothing is left of the
+/// session that they had: it was the trace, or had the name of a part of it.
+pub(super) fn move_traces(
+    store: &SqliteStore,
+    texts: &mut TextIndex,
+    forgotten: &BTreeSet<SessionId>,
+) -> Result<(), IndexError> {
+    for file in texts.inbox_files()? {
+        if store.session_row(&file.session)?.is_some() {
+            continue;
+        }
+        let mut rows = Vec::new();
+        for number in texts.inbox_rows(&file)? {
+            // It is the first after the one before it.
+            let next = store.received_after(number.saturating_sub(1), 1)?.into_iter().next();
+            rows.extend(next.filter(|(found, _)| *found == number));
+        }
+        let is_moved = |(_, received): &(u64, ReceivedInput)| !owners(received).contains(&&file.session);
+        if rows.is_empty() || !rows.iter().all(is_moved) {
+            continue;
+        }
+        let mut batch = PassageBatch::default();
+        add_rows(&rows, forgotten, &mut batch, |session| TextFile { session, ..file.clone() });
+        texts.move_inbox(&file, &batch)?;
+    }
+    Ok(())
+}
+
+/// Returns the sessions of a row of the inbox: those that it is about; the one that a trace turned out to be of, instead of
+/// the id of the trace.
+fn owners(received: &ReceivedInput) -> Vec<&SessionId> {
+    let sender = received.session.as_deref().filter(|named| TraceSpan::trace_of_session(named).is_some());
+    let others: Vec<&SessionId> =
+        received.sessions.iter().filter(|session| Some(session.as_str()) != sender).collect();
+    if others.is_empty() { received.sessions.iter().collect() } else { others }
+}
+
+/// Indexes the text of inbox rows that arrived since the last run. The inbox is append-only, so an indexed row is read again
+/// only if it was of a trace without a session.
 pub(super) fn write_inbox(
     run: &mut IndexRun<'_>,
     store: &SqliteStore,
     texts: &mut TextIndex,
 ) -> Result<(), IndexError> {
-    let mut last = texts.last_inbox_row()?;
     // Input of several sessions stays while one of them is kept.
     let forgotten: BTreeSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
+    move_traces(store, texts, &forgotten)?;
+    let mut last = texts.last_inbox_row()?;
     loop {
         let rows = store.received_after(last, INBOX_BYTES)?;
         let Some((end, _)) = rows.last() else { return Ok(()) };
         last = *end;
-        let batch = inbox_batch(&rows, last, &forgotten);
+        let mut batch = PassageBatch::default();
+        add_rows(&rows, &forgotten, &mut batch, |session| TextFile::of_inbox(session, last));
         // One commit per batch: interrupted work is repeated.
         texts.put(&batch)?;
         run.report_progress()?;
     }
 }
 
-/// Builds a batch from rows of the inbox; `last` is the number of the last row.
-fn inbox_batch(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<SessionId>) -> PassageBatch {
+/// Adds rows of the inbox to a batch, those of each session that is not forgotten as its pseudo file.
+fn add_rows(
+    rows: &[(u64, ReceivedInput)],
+    forgotten: &BTreeSet<SessionId>,
+    batch: &mut PassageBatch,
+    file_of: impl Fn(SessionId) -> TextFile,
+) {
     let mut by_session: BTreeMap<&SessionId, Vec<&(u64, ReceivedInput)>> = BTreeMap::new();
     for row in rows {
-        for session in row.1.sessions.iter().filter(|session| !forgotten.contains(*session)) {
+        for session in owners(&row.1).into_iter().filter(|session| !forgotten.contains(*session)) {
             by_session.entry(session).or_default().push(row);
         }
     }
-    let mut batch = PassageBatch::default();
     for (session, rows) in by_session {
-        batch.begin(TextFile::of_inbox(session.clone(), last));
+        batch.begin(file_of(session.clone()));
         for (number, received) in rows {
-            add_received(*number, received, session, &mut batch);
+            add_received(*number, received, session, batch);
         }
         batch.end();
     }
-    batch
 }
 
 /// Adds the passages that a row of the inbox has of a session.
 fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut PassageBatch) {
     // The sender of input names its dialect, except for input whose dialect only the router can recognize.
     let Some(dialect) = subscope_harness::dialect(&received.dialect) else { return };
-    let is_its_own = received.sessions.len() == 1;
+    let is_its_own = owners(received).len() == 1;
     let mut keep = |said: Seen<'_>| {
         if !is_its_own && said.session != Some(session.as_str()) {
             return;
