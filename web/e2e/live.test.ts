@@ -1,6 +1,6 @@
 // Agents at work: replayed recordings, a killed server, a clock that runs ahead.
 import { expect, it } from "vitest";
-import type { Agent, Tree } from "../src/model";
+import type { Agent, Health, Tree } from "../src/model";
 import type { FeedPage } from "../src/lib/api";
 import { cleanUp, isQuiet, look, Recording, row, type Seen, Server, sleep } from "./harness";
 
@@ -139,6 +139,25 @@ it("never takes an agent for stopped that works for twelve minutes", async () =>
   }
   // Only the browser's clock moved: the page is connected, or connects again.
   await expect.poll(() => seen?.page.locator('[data-testid="status-bar"]').getAttribute("data-state")).toBe("live");
+  isQuiet(seen);
+});
+
+it("says how many of the stored sessions are read, until all are", async () => {
+  server = await Server.over("c-nested");
+  seen = await look(server, "/");
+  const { page } = seen;
+  const words = page.getByTestId("reading");
+  await page.waitForSelector('[data-testid="status-bar"][data-state="live"]');
+  expect(await words.count()).toBe(0);
+  const health = await server.get<Health>("/healthz");
+  let reading: Health["reading"] = { read: 0, total: 0 };
+  await page.route("**/healthz", (route) => route.fulfill({ json: { ...health, is_reading: reading !== undefined, ...(reading ? { reading } : {}) } }));
+  await page.reload();
+  await expect.poll(() => words.textContent()).toBe("reading sessions");
+  reading = { read: 2757, total: 3000 };
+  await expect.poll(() => words.textContent(), { timeout: 5_000 }).toBe("2,757 of 3,000 sessions read");
+  reading = undefined;
+  await expect.poll(() => words.count(), { timeout: 5_000 }).toBe(0);
   isQuiet(seen);
 });
 

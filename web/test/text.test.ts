@@ -8,8 +8,8 @@ import { svg } from "../src/lib/picture";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
-import type { Agent, AgentNeed, AgentStatus, Attention, Inbox } from "../src/model";
-import { activityNow, certainParts, needWords, program, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
+import type { Agent, AgentNeed, AgentStatus, Attention, Inbox, ReadingProgress } from "../src/model";
+import { activityNow, certainParts, needWords, program, readingWords, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
 
 describe("hidden characters", () => {
   it("are spelled, and nothing else is", () => {
@@ -121,6 +121,7 @@ describe("needs", () => {
     const list = JSON.parse(readFileSync("../fixtures/figures.json", "utf8"));
     for (const [need, now, words] of list.needs as [AgentNeed, number, string][]) expect(needWords(need, now)).toBe(words);
     for (const [inbox, parts] of list.inbox as [Inbox, string[]][]) expect(certainParts(inbox).map(({ words }) => words)).toEqual(parts);
+    for (const [progress, words] of list.reading as [ReadingProgress, string][]) expect(readingWords(progress)).toBe(words);
   });
 });
 

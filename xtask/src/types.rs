@@ -71,6 +71,7 @@ const WANTED: &[(&str, &[&str])] = &[
             "Hits",
             "HubMode",
             "Forwarding",
+            "ReadingProgress",
             "Health",
             "StopChannel",
             "Ordered",

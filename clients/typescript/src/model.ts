@@ -756,6 +756,14 @@ export interface Forwarding {
   error: string | null;
 }
 
+/** How far a hub has read the sessions that were there when it started, or in folders that a client names. */
+export interface ReadingProgress {
+  /** Number of sessions whose rows are stored. */
+  read: number;
+  /** Number of sessions that are new or have grown, those read included; 0 until it is known. */
+  total: number;
+}
+
 /** Health of a hub: `GET /healthz`. */
 export interface Health {
   /** Always `ok`: an unhealthy hub does not answer. */
@@ -766,6 +774,8 @@ export interface Health {
   sessions: number;
   /** Whether the initial scan of files is running: answers may be incomplete. */
   is_reading: boolean;
+  /** How far that is; `None` if everything is read. */
+  reading?: ReadingProgress;
   /** Program version, `major.minor.patch`; empty from hubs that do not report it. */
   version: string;
   /** Newest supported protocol version; 0 from hubs that do not report it. */

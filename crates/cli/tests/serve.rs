@@ -104,6 +104,39 @@ fn search_finds_what_was_written_a_moment_ago_or_says_that_it_is_still_reading()
 }
 
 #[test]
+fn hub_says_how_many_of_the_stored_sessions_it_has_read() {
+    const SESSIONS: u64 = 120;
+    let env = env();
+    let folder = env.home().join(".claude/projects/-p");
+    fs::create_dir_all(&folder).unwrap();
+    for number in 0..SESSIONS {
+        let line = format!(
+            "{{\"type\":\"user\",\"uuid\":\"u{number}\",\"sessionId\":\"s{number}\",\"timestamp\":\"2026-01-02T03:04:05Z\",\
+             \"message\":{{\"role\":\"user\",\"content\":\"Count.\"}}}}\n"
+        );
+        fs::write(folder.join(format!("s{number}.jsonl")), line).unwrap();
+    }
+    let serving = Serving::start(&env, "");
+    let (began, mut seen) = (clock::tick(), Vec::new());
+    loop {
+        let health = serving.json("/healthz");
+        assert_eq!(health["is_reading"], health.get("reading").is_some(), "{health}");
+        if health["is_reading"] == false {
+            break;
+        }
+        let figures = |name: &str| health["reading"][name].as_u64().unwrap();
+        seen.push((figures("read"), figures("total")));
+        assert!(began.elapsed() < LIMIT, "it reads and reads: {seen:?}");
+    }
+    // Before and after the index has figures, the hub reads what is live.
+    seen.retain(|progress| *progress != (0, 0));
+    assert!(!seen.is_empty() && seen.is_sorted(), "{seen:?}");
+    assert!(seen.iter().all(|(read, total)| read <= total && *total == SESSIONS), "{seen:?}");
+    assert_eq!(serving.json("/healthz")["sessions"].as_u64(), Some(SESSIONS));
+    serving.end("-INT");
+}
+
+#[test]
 fn reader_that_returns_has_no_gap_and_no_repeat() {
     let sources = Sources::nested();
     let env = env();

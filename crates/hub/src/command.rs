@@ -1,6 +1,6 @@
 //! Commands to the event loop, and their replies.
 
-use subscope_model::{AgentId, Event, Millis, Problem, SessionId, Text, Tree};
+use subscope_model::{AgentId, Event, Millis, Problem, ReadingProgress, SessionId, Text, Tree};
 use subscope_session::Dialect;
 use subscope_store::Commit;
 
@@ -153,8 +153,8 @@ pub struct Figures {
     pub problems: u64,
     /// Newest problems of input that no session could be read from.
     pub unowned_problems: Vec<Problem>,
-    /// Whether existing files are still being read: query results may lack their content.
-    pub is_reading: bool,
+    /// How far existing files are read, while query results may lack their content; `None` once they are.
+    pub reading: Option<ReadingProgress>,
     /// Current subscribers.
     pub subscribers: u64,
     /// Events dropped for slow subscribers.
@@ -185,7 +185,7 @@ pub(crate) enum Command {
     /// A handle exists: respond to commands at any time.
     EnableWaking,
     /// Whether the background index is still reading older sessions.
-    SetIndexing(bool),
+    SetIndexing(Option<ReadingProgress>),
     /// The driver has new input.
     Wake,
     Stop,

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use subscope_harness::{Encoding, Signal};
-use subscope_model::{AgentId, Event, Millis, SessionId, Text, Zone};
+use subscope_model::{AgentId, Event, Millis, ReadingProgress, SessionId, Text, Zone};
 use subscope_query::Queries;
 use subscope_store::Commit;
 
@@ -182,10 +182,10 @@ impl HubHandle {
         answer.recv().map_err(|_| IngestError::Ended)?
     }
 
-    /// Reports whether the background index is still reading older sessions, for [`Figures::is_reading`].
-    pub fn reads_past(&self, is_reading: bool) {
+    /// Reports how far the background index has read older sessions, `None` once it has, for [`Figures::reading`].
+    pub fn reads_past(&self, progress: Option<ReadingProgress>) {
         // A hub that has ended has no figures.
-        let _ = self.commands.send(Command::SetIndexing(is_reading));
+        let _ = self.commands.send(Command::SetIndexing(progress));
     }
 
     /// Orders a running subagent to stop. `session` and `agent` may be id prefixes. The reply comes after the order is

@@ -144,11 +144,11 @@ fn acknowledged_input_is_replayed_once_the_store_can_be_read() {
     let (hub, fails_reads, updates) = hub(folder.path(), true);
     let handle = hub.handle();
     wait_for("a failed read is counted", || figures(&handle).failed_reads > 0);
-    assert!(figures(&handle).is_reading, "what was acknowledged is not replayed yet");
+    assert!(figures(&handle).reading.is_some(), "what was acknowledged is not replayed yet");
     assert_eq!(tree(&handle), None);
     fails_reads.store(false, Ordering::SeqCst);
     wait_for("the call has a row", || tree(&handle).is_some_and(|tree| tree.summary.tool_calls == 1));
-    wait_for("all is replayed", || !figures(&handle).is_reading);
+    wait_for("all is replayed", || figures(&handle).reading.is_none());
     assert!(published(&updates, EventKind::Problem) > 0, "a failed read is published");
 }
 

@@ -25,6 +25,15 @@ pub enum HubMode {
     Command,
 }
 
+/// How far a hub has read the sessions that were there when it started, or in folders that a client names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ReadingProgress {
+    /// Number of sessions whose rows are stored.
+    pub read: u64,
+    /// Number of sessions that are new or have grown, those read included; 0 until it is known.
+    pub total: u64,
+}
+
 /// Health of a hub: `GET /healthz`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
@@ -37,6 +46,9 @@ pub struct Health {
     pub sessions: u64,
     /// Whether the initial scan of files is running: answers may be incomplete.
     pub is_reading: bool,
+    /// How far that is; `None` if everything is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reading: Option<ReadingProgress>,
     /// Program version, `major.minor.patch`; empty from hubs that do not report it.
     pub version: Text,
     /// Newest supported protocol version; 0 from hubs that do not report it.

@@ -58,8 +58,8 @@ pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use groups::{Dimension, GROUPS_SCHEMA, GroupQuery, GroupRow, Groups};
 pub use hub::{
     AGENT_SCHEMA, AgentName, FacetCount, Facets, Forwarding, HITS_SCHEMA, Health, Hits, HubMode, IdMatches,
-    NAMES_SCHEMA, OLDEST_PROTOCOL, ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit,
-    SearchQuery, SessionPage, Status, StopChannel,
+    NAMES_SCHEMA, OLDEST_PROTOCOL, ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, ReadingProgress,
+    STATUS_SCHEMA, SearchHit, SearchQuery, SessionPage, Status, StopChannel,
 };
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id, stable_hash};
 pub use inbox::{INBOX_SCHEMA, Inbox, InboxEntry, Looks};

@@ -1,7 +1,7 @@
 //! The inbox in words: marks of the groups, what an agent needs and since when, and the line of what happened since the user
 //! looked.
 
-use subscope_model::{AgentNeed, Inbox, Millis, NeedGroup, NeedReason};
+use subscope_model::{AgentNeed, Inbox, Millis, NeedGroup, NeedReason, ReadingProgress};
 
 use crate::{
     style::{Glyphs, Ink, Style, StyledLine},
@@ -49,6 +49,18 @@ pub fn certain_parts(inbox: &Inbox, glyphs: &Glyphs) -> Vec<CertainPart> {
             CertainPart { group, ink, words: format!("{mark} {count} {words}") }
         })
         .collect()
+}
+
+/// Returns how far sessions are read: `2,757 of 3,000 sessions read`.
+pub fn reading_words(ReadingProgress { read, total }: ReadingProgress) -> String {
+    if total == 0 {
+        "reading sessions".to_owned()
+    } else if read < total {
+        format!("{} of {} sessions read", text::grouped(read), text::grouped(total))
+    } else {
+        // What searches look through comes last.
+        "sessions read, reading their texts".to_owned()
+    }
 }
 
 /// Returns the parts of what ended since the user looked: `✓ 5 finished`, `✗ 1 failed`.
@@ -109,13 +121,7 @@ pub fn since_line(inbox: &Inbox, offset_minutes: i32, style: &Style) -> Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Cases that the page is tested with, too.
-    fn shared_cases(kind: &str) -> Vec<serde_json::Value> {
-        let list: serde_json::Value =
-            serde_json::from_str(include_str!("../../../fixtures/figures.json")).unwrap();
-        list[kind].as_array().unwrap().clone()
-    }
+    use crate::sample::shared_cases;
 
     #[test]
     fn words_are_those_of_the_page() {
@@ -129,6 +135,10 @@ mod tests {
             let parts = certain_parts(&inbox, crate::style::Charset::Unicode.glyphs());
             let words: Vec<String> = parts.into_iter().map(|part| part.words).collect();
             assert_eq!(serde_json::to_value(words).unwrap(), case[1]);
+        }
+        for case in shared_cases("reading") {
+            let progress: ReadingProgress = serde_json::from_value(case[0].clone()).unwrap();
+            assert_eq!(reading_words(progress), case[1].as_str().unwrap());
         }
     }
 

@@ -277,3 +277,10 @@ pub(crate) fn session() -> Tree {
         vec![Problem { at: "a74a5.jsonl:17".into(), what: "not JSON; the line is kept as text".into() }];
     tree
 }
+
+/// Cases that the page is tested with, too.
+pub(crate) fn shared_cases(kind: &str) -> Vec<serde_json::Value> {
+    let list: serde_json::Value =
+        serde_json::from_str(include_str!("../../../fixtures/figures.json")).unwrap();
+    list[kind].as_array().unwrap().clone()
+}

@@ -68,6 +68,19 @@ pub fn plural<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String
     format!("{count} {noun}{ending}")
 }
 
+/// Formats a count with a comma between groups of three digits: `12,003`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let groups: Vec<&str> = (0..digits.len())
+        .filter(|at| *at == 0 || (digits.len() - at).is_multiple_of(3))
+        .map(|at| {
+            let end = at + if at == 0 { (digits.len() + 2) % 3 + 1 } else { 3 };
+            digits.get(at..end).unwrap_or_default()
+        })
+        .collect();
+    groups.join(",")
+}
+
 /// Returns the display width of a text in terminal columns.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.graphemes(true).map(UnicodeWidthStr::width).sum() }
@@ -242,13 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// Cases that the page is tested with, too.
-    fn shared_cases(kind: &str) -> Vec<serde_json::Value> {
-        let list: serde_json::Value =
-            serde_json::from_str(include_str!("../../../fixtures/figures.json")).unwrap();
-        list[kind].as_array().unwrap().clone()
-    }
+    use crate::sample::shared_cases;
 
     #[test]
     fn show_duration_by_its_size() {
@@ -256,6 +263,12 @@ mod tests {
             assert_eq!(duration(case[0].as_i64()), case[1].as_str().unwrap(), "{case}");
         }
         assert_eq!((duration(None), duration(Some(i64::MIN))), (String::new(), "0ms".into()));
+    }
+
+    #[test]
+    fn counts_are_grouped() {
+        let counts = [0, 12, 999, 1_204, 12_345, 1_000_000].map(grouped);
+        assert_eq!(counts, ["0", "12", "999", "1,204", "12,345", "1,000,000"]);
     }
 
     #[test]

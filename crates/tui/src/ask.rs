@@ -2,8 +2,8 @@
 //! and settings.
 
 use subscope_model::{
-    AgentId, Event, Hits, Iteration, Jumped, Looks, Millis, Ordered, SearchQuery, SessionId, SessionRow,
-    Stats, StatsQuery, Text, Tree,
+    AgentId, Event, Hits, Iteration, Jumped, Looks, Millis, Ordered, ReadingProgress, SearchQuery, SessionId,
+    SessionRow, Stats, StatsQuery, Text, Tree,
 };
 
 use crate::settings::{Choice, Setting};
@@ -29,6 +29,8 @@ pub enum Question {
     Iterations,
     /// Say what the user has seen.
     Looks,
+    /// Say how far existing sessions are read.
+    Reading,
     /// Dismiss these facts of a session.
     Dismiss(SessionId, Vec<Text>),
     /// Mark everything that ended up to a time as seen.
@@ -66,6 +68,8 @@ pub enum Answer {
     Iterations(Vec<Iteration>),
     /// To [`Question::Looks`], [`Question::Dismiss`] and [`Question::MarkSeen`].
     Looks(Looks),
+    /// To [`Question::Reading`]; `None` if all are read, or nobody reads.
+    Reading(Option<ReadingProgress>),
     /// To [`Question::Stop`].
     Ordered(Ordered),
     /// To [`Question::Jump`].

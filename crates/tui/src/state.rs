@@ -14,7 +14,8 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{
-    Agent, AgentId, EventKind, Inbox, Looks, Millis, SessionId, Text, ToolStatus, ToolUseId, Tree,
+    Agent, AgentId, EventKind, Inbox, Looks, Millis, ReadingProgress, SessionId, Text, ToolStatus, ToolUseId,
+    Tree,
 };
 use subscope_render::{Detail, Ink, TreeRow, text, timeline::Outline};
 
@@ -79,6 +80,10 @@ pub struct UiState {
     pub(crate) looks: Looks,
     /// When that was asked for, by the monotonic clock.
     pub(crate) looks_queried_ms: Option<Millis>,
+    /// How far the host has read existing sessions, as it last said; `None` if it has read all.
+    pub(crate) host_reading: Option<ReadingProgress>,
+    /// When that was asked for, by the monotonic clock.
+    pub(crate) host_reading_queried_ms: Option<Millis>,
     /// The current search and its hits.
     pub(crate) search: Search,
     /// Whether the selection follows the agent that acts.
@@ -362,6 +367,8 @@ impl UiState {
             inbox: Inbox::default(),
             looks: Looks::default(),
             looks_queried_ms: None,
+            host_reading: None,
+            host_reading_queried_ms: None,
             search: Search::default(),
             is_following: false,
             notice: None,

@@ -124,6 +124,7 @@ fn is_news(state: &UiState, message: &UiMessage) -> bool {
                 (rows, *has_more) != (&state.sessions.history, state.sessions.has_more)
             }
             Ok(Answer::Looks(looks)) => *looks != state.looks,
+            Ok(Answer::Reading(progress)) => *progress != state.host_reading,
             _ => true,
         },
         UiMessage::Key(_)

@@ -1,5 +1,5 @@
 // The page's queries: to the hub or team's server that serves it, or to the session embedded in a saved page.
-import type { Comparison, ContentLevel, Event, Hits, IdMatches, Inbox, Iterations, Jumped, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
+import type { Comparison, ContentLevel, Event, Health, Hits, IdMatches, Inbox, Iterations, Jumped, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -120,6 +120,8 @@ export interface Api {
   setup(): Promise<Setup>;
   /** What this machine sends to its team, with an example at a level; at that of the settings if it is undefined. */
   sending(level: ContentLevel | undefined): Promise<Sending>;
+  /** How the hub runs, and how far it has read. */
+  health(): Promise<Health>;
   /** What needs the user, and what ended since the user looked. */
   inbox(): Promise<Inbox>;
   /** Dismisses facts of a session: they do not need the user any more. */
@@ -197,6 +199,7 @@ const served: Api = {
   sending: (level) => get("/api/v1/sending", { level }),
   stop: async (session, agent) => answered(await posted(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {})),
   jump: async (session) => answered(await posted(`${of(session)}/jump`, {})),
+  health: () => get("/healthz"),
   inbox: () => get("/api/v1/inbox"),
   dismiss: async (session, facts) => kept(await posted(`${of(session)}/dismiss`, { facts })),
   markSeen: async (until) => kept(await posted("/api/v1/seen", { until_ms: until })),
@@ -216,6 +219,7 @@ const team: Api = {
   sending: onlyThere("what is sent is known"),
   jump: onlyThere("terminals are"),
   stop: onlyThere("agents are stopped"),
+  health: onlyThere("how far files are read is known"),
   inbox: onlyThere("what needs its user is kept"),
   dismiss: onlyThere("what needs its user is dismissed"),
   markSeen: onlyThere("what its user has seen is kept"),
@@ -256,6 +260,7 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     sending: nowhere,
     jump: nowhere,
     stop: nowhere,
+    health: nowhere,
     inbox: nowhere,
     dismiss: nowhere,
     markSeen: nowhere,

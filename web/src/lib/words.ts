@@ -1,6 +1,6 @@
 // Labels and phrases of the page, the same as in the terminal UI.
-import type { Agent, AgentNeed, AgentStatus, Attention, Event, Flag, Inbox, Liveness, NeedGroup, SessionNeed, ToolCall, Usage, VendorUnit } from "../model";
-import { base, count, duration, money, seconds } from "./format";
+import type { Agent, AgentNeed, AgentStatus, Attention, Event, Flag, Inbox, Liveness, NeedGroup, ReadingProgress, SessionNeed, ToolCall, Usage, VendorUnit } from "../model";
+import { base, count, duration, money, seconds, whole } from "./format";
 import { oneLine } from "./safe";
 
 /** What an agent is called and does: `ada: Map the checkout flow`. Without a type, the name stands in its place. */
@@ -170,6 +170,13 @@ export function certainParts({ waits, trouble }: Pick<Inbox, "waits" | "trouble"
     { group: "trouble", count: trouble, words: "in trouble" },
   ];
   return parts.filter(({ count }) => count > 0).map(({ group, count, words }) => ({ group, words: `${NEED_GLYPHS[group]} ${count} ${words}` }));
+}
+
+/** How far sessions are read: `2,757 of 3,000 sessions read`. */
+export function readingWords({ read, total }: ReadingProgress): string {
+  if (total === 0) return "reading sessions";
+  // What searches look through comes last.
+  return read < total ? `${whole(read)} of ${whole(total)} sessions read` : "sessions read, reading their texts";
 }
 
 /** What an agent asks of a person, by a wait's kind or the `asks` of a request. */

@@ -766,6 +766,15 @@ class Forwarding(TypedDict):
     error: str | None
 
 
+class ReadingProgress(TypedDict):
+    """How far a hub has read the sessions that were there when it started, or in folders that a client names."""
+
+    # Number of sessions whose rows are stored.
+    read: int
+    # Number of sessions that are new or have grown, those read included; 0 until it is known.
+    total: int
+
+
 class Health(TypedDict):
     """Health of a hub: `GET /healthz`."""
 
@@ -777,6 +786,8 @@ class Health(TypedDict):
     sessions: int
     # Whether the initial scan of files is running: answers may be incomplete.
     is_reading: bool
+    # How far that is; `None` if everything is read.
+    reading: NotRequired[ReadingProgress]
     # Program version, `major.minor.patch`; empty from hubs that do not report it.
     version: str
     # Newest supported protocol version; 0 from hubs that do not report it.

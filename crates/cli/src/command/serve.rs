@@ -26,7 +26,7 @@ use subscope_harness::{Harness, harnesses};
 use subscope_hub::{
     FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, SpoolDrain, clock, drain_spool,
 };
-use subscope_model::{HubMode, SETUP_SCHEMA, SessionId, Setup};
+use subscope_model::{HubMode, ReadingProgress, SETUP_SCHEMA, SessionId, Setup};
 use subscope_program::start_logging;
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
@@ -329,7 +329,7 @@ impl PreparedHub {
             .knowing(store.sources()?);
         let hub = Hub::start(Box::new(driver), Box::new(store), options)?;
         // Clients that query before the history is indexed learn that it is incomplete.
-        hub.handle().reads_past(true);
+        hub.handle().reads_past(Some(ReadingProgress::default()));
         server.indexer = Some(background_index::indexer(hub.handle(), index_requests.clone()));
         let stopped = runtime.block_on(stop_requested(ended, signal))?;
         let server = runtime.block_on(bind(server, &history.data, &hub))?;

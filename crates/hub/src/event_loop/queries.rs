@@ -73,7 +73,7 @@ impl EventLoop {
                 let until_ms = until_ms.min(self.time.now_ms());
                 reply(self.store.mark_seen(until_ms).map_err(|error| (&error).into()));
             }
-            Command::SetIndexing(is_indexing) => self.startup.is_indexing = is_indexing,
+            Command::SetIndexing(progress) => self.startup.indexing = progress,
             Command::Wake => self.queue.waker.has_woken(),
             Command::Stop => return LoopControl::Stop,
             Command::Subscribe(_)
@@ -216,7 +216,7 @@ impl EventLoop {
             sessions: held + self.sessions.recent_count() as u64,
             held,
             running: running.sum(),
-            is_reading: self.startup.is_indexing || !self.startup.is_done || self.startup.is_replaying(),
+            reading: self.startup.indexing.or_else(|| self.startup.is_underway().then(Default::default)),
             subscribers: self.subscribers.len() as u64,
             failed_reads: self.store.failures.count(),
             unowned_problems,

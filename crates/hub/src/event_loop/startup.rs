@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use subscope_model::{Millis, SessionId};
+use subscope_model::{Millis, ReadingProgress, SessionId};
 use subscope_store::ListQuery;
 
 use super::{
@@ -50,8 +50,8 @@ pub(super) struct Startup {
     pub(super) is_caught_up: bool,
     /// Whether the initial content was published completely ([`subscope_model::Update::CaughtUp`]).
     pub(super) is_done: bool,
-    /// Whether the background index is still reading older sessions.
-    pub(super) is_indexing: bool,
+    /// How far the background index has read older sessions; `None` once it has.
+    pub(super) indexing: Option<ReadingProgress>,
     /// Whether the driver's input has ended: only queries are handled.
     pub(super) has_ended: bool,
     /// Progress of the inbox replay.
@@ -80,6 +80,11 @@ impl Startup {
     /// Whether the inbox replay is not finished.
     pub(super) fn is_replaying(&self) -> bool {
         self.replay != ReplayProgress::Done
+    }
+
+    /// Whether the initial content is not published completely.
+    pub(super) fn is_underway(&self) -> bool {
+        !self.is_done || self.is_replaying()
     }
 
     /// Whether the next portion can be replayed at once: the store is not failing.

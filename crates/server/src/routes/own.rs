@@ -22,7 +22,7 @@ use super::{Announcement, QuestionServer as _};
 #[utoipa::path(
     get, path = "/healthz",
     responses(
-        (status = 200, description = "The hub is up: status, seq, sessions, is_reading, version, protocol, oldest_protocol, pid, mode \
+        (status = 200, description = "The hub is up: status, seq, sessions, is_reading, `reading` (sessions read and in all) while it is true, version, protocol, oldest_protocol, pid, mode \
             (foreground, background, command), url; with `serve --otlp-to` also `forwarding`; `problems` of input that no session could be read from.", body = ref("#/components/schemas/Health")),
         (status = 503, description = "The hub does not answer."),
     )
@@ -33,7 +33,8 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
         status: "ok".into(),
         seq: figures.seq,
         sessions: figures.sessions,
-        is_reading: figures.is_reading,
+        is_reading: figures.reading.is_some(),
+        reading: figures.reading,
         version: app.identity.version.into(),
         protocol: PROTOCOL,
         oldest_protocol: OLDEST_PROTOCOL,

@@ -180,6 +180,7 @@ fn on_answer(state: &mut UiState, answer: Answer) -> Vec<Effect> {
             state.dirty.sessions |= state.looks != looks;
             state.looks = looks;
         }
+        Answer::Reading(progress) => state.host_reading = progress,
         Answer::Ordered(ordered) => {
             let doubt = if ordered.reached {
                 ""
@@ -205,8 +206,8 @@ fn on_failure(state: &mut UiState, question: &Question, words: String) {
         travel.shown_ms = Some(*at_ms);
         travel.is_playing = false;
     }
-    // It is asked for again soon.
-    if *question != Question::Looks {
+    // They are asked for again soon.
+    if !matches!(question, Question::Looks | Question::Reading) {
         show_notice(state, words, Ink::Failed);
     }
 }

@@ -9,12 +9,26 @@ use crate::{ask::Question, state::UiState};
 /// Interval at which the host is asked what the user has seen: another face may have changed it.
 const LOOKS_MS: Millis = 10_000;
 
-/// Asks from time to time what the user has seen.
+/// Interval at which the host is asked how far it has read existing sessions, while it reads them.
+const READING_MS: Millis = 1_000;
+
+/// Asks from time to time what the user has seen, and how far the host has read.
 pub(super) fn on_tick(state: &mut UiState, effects: &mut Vec<Effect>) {
-    let is_due = state.looks_queried_ms.is_none_or(|at| state.awake_ms - at >= LOOKS_MS);
-    if !state.is_replay && is_due {
+    if state.is_replay {
+        return;
+    }
+    let is_due = |at: Option<Millis>, pace| at.is_none_or(|at| state.awake_ms - at >= pace);
+    let is_reading = state.host_reading.is_some() || !state.is_caught_up;
+    let reading_ms = if is_reading { READING_MS } else { LOOKS_MS };
+    let (asks_looks, asks_reading) =
+        (is_due(state.looks_queried_ms, LOOKS_MS), is_due(state.host_reading_queried_ms, reading_ms));
+    if asks_looks {
         state.looks_queried_ms = Some(state.awake_ms);
         ask(state, effects, Question::Looks);
+    }
+    if asks_reading {
+        state.host_reading_queried_ms = Some(state.awake_ms);
+        ask(state, effects, Question::Reading);
     }
 }
 

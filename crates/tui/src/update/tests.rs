@@ -4,8 +4,11 @@ mod keys;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use subscope_model::{
-    AgentStatus, Flag, Hits, Liveness, LivenessKind, SearchQuery, SessionId, SessionRow, Update,
+    AgentStatus, Flag, Hits, Liveness, LivenessKind, ReadingProgress, SearchQuery, SessionId, SessionRow,
+    Update,
 };
+
+use subscope_render::text;
 
 use super::*;
 use crate::{
@@ -26,10 +29,36 @@ fn click(ui: &mut TestUi, is_meant: impl Fn(&MouseTarget) -> bool) {
 }
 
 #[test]
+fn header_says_how_far_the_host_has_read_until_it_has() {
+    let mut ui = TestUi::ended("c-nested", 120, 30);
+    let progress = |read| Answer::Reading(Some(ReadingProgress { read, total: 3_000 }));
+    assert!(ui.asked().contains(&Question::Reading));
+    for read in [0, 2_757] {
+        ui.reply(Question::Reading, progress(read));
+        ui.frame();
+        let words = format!("{} of 3,000 sessions read", text::grouped(read));
+        assert!(ui.screen().contains(&words), "{}", ui.screen());
+        ui.pass(1_000);
+        assert!(ui.asked().contains(&Question::Reading), "it asks each second");
+    }
+    ui.send(UiMessage::Reply(Box::new((Question::Reading, Err("no hub".to_owned())))));
+    assert!(!ui.screen().contains("no hub"), "{}", ui.screen());
+    ui.pass(1_000);
+    assert!(ui.asked().contains(&Question::Reading));
+    ui.reply(Question::Reading, Answer::Reading(None));
+    ui.frame();
+    assert!(!ui.screen().contains("sessions read"), "{}", ui.screen());
+    ui.pass(5_000);
+    assert!(!ui.asked().contains(&Question::Reading), "all is read");
+    ui.pass(5_000);
+    assert!(ui.asked().contains(&Question::Reading), "a client may have named another folder");
+}
+
+#[test]
 fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
     let mut ui = TestUi::empty(100, 30);
     ui.tick(1);
-    assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS), Question::Looks]);
+    assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS), Question::Looks, Question::Reading]);
     let (tree, _) = recorded("c-nested", None);
     let rows = vec![SessionRow::of(&tree)];
     ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows, false));

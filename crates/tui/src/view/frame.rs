@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use subscope_render::{
     Detail, Ink,
-    inbox::{certain_parts, ended_parts},
+    inbox::{certain_parts, ended_parts, reading_words},
     style::StyledLine,
     text,
 };
@@ -45,7 +45,8 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     if state.is_replay {
         parts.push((None, "replay".to_owned()));
     } else if counts.live == 0 {
-        let words = if state.is_caught_up { "no live sessions" } else { "reading…" };
+        let is_known = state.is_caught_up || state.host_reading.is_some();
+        let words = if is_known { "no live sessions" } else { "reading…" };
         parts.push((Some(Ink::Done), canvas.in_charset(words)));
     } else {
         parts.push((None, format!("{} live", counts.live)));
@@ -53,6 +54,9 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     parts.extend(ended_parts(&state.inbox, glyphs).into_iter().map(|(ink, words)| (Some(ink), words)));
     if counts.running > 0 {
         parts.push((Some(Ink::Running), format!("{} running", text::plural(counts.running, "agent"))));
+    }
+    if let Some(progress) = state.host_reading {
+        parts.push((Some(Ink::Done), reading_words(progress)));
     }
     let room = area.width.saturating_sub(right_width + 3);
     push_parts(&mut line, parts, dot, usize::from(room));

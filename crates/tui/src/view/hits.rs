@@ -24,7 +24,7 @@ pub(super) fn draw(state: &UiState, results: &SearchResults, area: Rect, canvas:
     let area = centered(area, area.width.saturating_sub(4).min(140), area.height.saturating_sub(2));
     let words = canvas.style.one_line(&results.query.terms.join(" "), usize::from(area.width) / 3);
     let floor = if results.found.total_floor { "at least " } else { "" };
-    let total = grouped(results.found.total.max(results.found.hits.len() as u64));
+    let total = text::grouped(results.found.total.max(results.found.hits.len() as u64));
     let (open, close) = (canvas.glyphs().open_quote, canvas.glyphs().close_quote);
     let title = format!("{} of {floor}{total} passages with {open}{words}{close}", results.found.hits.len());
     sheet(area, &title, canvas);
@@ -86,7 +86,7 @@ fn facets(results: &SearchResults, area: Rect, canvas: &mut Canvas<'_>) -> u16 {
         let is_on = results.has(&facet);
         let mark = if is_on { "[x] " } else { "[ ] " };
         let mut chip = StyledLine::default().with(is_on.then_some(Ink::Strong), &format!(" {mark}{name} "));
-        chip.paint(Ink::Done, &format!("{} ", grouped(hits)));
+        chip.paint(Ink::Done, &format!("{} ", text::grouped(hits)));
         let width = u16::try_from(chip.width()).unwrap_or(u16::MAX);
         if x > area.x && x + width > area.right() {
             (x, line) = (area.x, line + 1);
@@ -138,26 +138,4 @@ fn block(state: &UiState, hit: &SearchHit, width: u16, canvas: &Canvas<'_>) -> V
         line
     });
     std::iter::once(line).chain(indented).collect()
-}
-
-/// Formats a count with a comma between groups of three digits.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let groups: Vec<&str> = (0..digits.len())
-        .filter(|at| *at == 0 || (digits.len() - at).is_multiple_of(3))
-        .map(|at| {
-            let end = at + if at == 0 { (digits.len() + 2) % 3 + 1 } else { 3 };
-            digits.get(at..end).unwrap_or_default()
-        })
-        .collect();
-    groups.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn counts_are_grouped() {
-        let counts = [0, 12, 999, 1_204, 12_345, 1_000_000].map(super::grouped);
-        assert_eq!(counts, ["0", "12", "999", "1,204", "12,345", "1,000,000"]);
-    }
 }

@@ -15,8 +15,9 @@ use std::{
 
 use subscope_hub::{
     AskError, HubHandle, ReplyCallback, clock,
-    index::{IndexError, IndexOptions, index_beside, index_texts},
+    index::{IndexError, IndexOptions, Progress, index_beside, index_texts},
 };
+use subscope_model::ReadingProgress;
 use subscope_server::{IndexRequest, Indexer};
 use subscope_store::{Access, Location, TextIndex};
 
@@ -38,7 +39,7 @@ pub(super) fn indexer(hub: HubHandle, requests: SyncSender<QueuedRequest>) -> In
     Arc::new(move |request| {
         if matches!(request, IndexRequest::Folders(_)) {
             // From now on queries report that the index is incomplete.
-            hub.reads_past(true);
+            hub.reads_past(Some(ReadingProgress::default()));
         }
         requests.try_send(Some(request)).map_err(|error| match error {
             TrySendError::Full(_) => AskError::Busy,
@@ -69,7 +70,7 @@ pub(super) fn run(
                 Err(error) if is_stop(&error) => return,
                 Err(error) => {
                     tracing::warn!("folders were not indexed: {error:#}");
-                    hub.reads_past(is_behind);
+                    hub.reads_past(is_behind.then(Default::default));
                 }
             }
         }
@@ -143,15 +144,20 @@ fn index(
         // The store was removed or replaced.
         return Ok(());
     }
-    let mut on_progress = |_| match has_ended(ended, Duration::ZERO) {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
+    let mut on_progress = |progress: Progress| {
+        if has_ended(ended, Duration::ZERO) {
+            return ControlFlow::Break(());
+        }
+        if is_behind {
+            hub.reads_past(Some(ReadingProgress { read: progress.sessions, total: progress.total_sessions }));
+        }
+        ControlFlow::Continue(())
     };
     let store = location.open()?;
     let mut texts = TextIndex::open(location.folder(), Access::Write)?;
     if is_behind {
         index_beside(hub, &store, &mut texts, options, &mut on_progress)?;
-        hub.reads_past(false);
+        hub.reads_past(None);
         return Ok(());
     }
     Ok(index_texts(&store, &mut texts, options, &mut on_progress)?)

@@ -302,7 +302,7 @@ impl SessionQueuer<'_> {
 
     /// Marks the sessions that were stored since forwarding began; returns whether that is done: once all files are read.
     fn mark_stored(&self) -> bool {
-        if self.ask(|reply| self.hub.figures(reply)).is_none_or(|figures| figures.is_reading) {
+        if self.ask(|reply| self.hub.figures(reply)).is_none_or(|figures| figures.reading.is_some()) {
             return false;
         }
         let query = ListQuery { kept_since: Some(self.state.queue.since), ..ListQuery::first(usize::MAX) };

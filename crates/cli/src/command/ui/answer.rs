@@ -110,6 +110,11 @@ impl QueryHandler {
             Question::Iterations => Answer::Iterations(iterations::of_all_projects(MAX_ITERATIONS, context)?),
             Question::Looks if is_of_team(context)? => Answer::Looks(Looks::default()),
             Question::Looks => Answer::Looks(Backend::open(Needs::RowsNoStart, context)?.queries().looks()?),
+            Question::Reading if is_of_team(context)? => Answer::Reading(None),
+            Question::Reading => {
+                let health = Backend::open(Needs::RowsNoStart, context)?.health();
+                Answer::Reading(health.and_then(|health| health.reading))
+            }
             Question::Dismiss(session, facts) => {
                 let mut hub = stop::running_hub(KEEPER_HINT, context)?;
                 hub.dismiss(&session, &facts)?;
