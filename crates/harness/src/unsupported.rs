@@ -3,7 +3,7 @@
 //!
 //! By their documents and sources, 2026-11: only marks that are public, and no other program's.
 
-use std::{ffi::OsStr, path::Path};
+use std::{collections::HashMap, ffi::OsStr, path::Path, sync::LazyLock};
 
 use memchr::memmem::{self, Finder};
 use serde::{Deserialize, de::IgnoredAny};
@@ -74,10 +74,26 @@ pub(crate) fn is_of_other(path: &Path) -> bool {
     by_path(path).is_some()
 }
 
+/// Places in [`PROGRAMS`] by the first folder or name of their paths, and those with an end of a name by `*`. Each file of a
+/// folder that sessions share is asked for by each of them.
+static BY_FIRST: LazyLock<HashMap<&str, Vec<usize>>> = LazyLock::new(|| {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (place, program) in PROGRAMS.iter().enumerate() {
+        for marks in program.paths {
+            let first = if marks.starts_with('*') { "*" } else { marks.split('/').next().unwrap_or(marks) };
+            places.entry(first).or_default().push(place);
+        }
+    }
+    places
+});
+
 fn by_path(path: &Path) -> Option<&'static str> {
     let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
-    let is_in = |program: &&Program| program.paths.iter().any(|marks| has_in_row(&parts, marks));
-    PROGRAMS.iter().find(is_in).map(|program| program.title)
+    let places = parts.iter().chain(&["*"]).filter_map(|part| BY_FIRST.get(part)).flatten();
+    let programs = places.filter_map(|place| Some((*place, PROGRAMS.get(*place)?)));
+    let is_in =
+        |(_, program): &(usize, &Program)| program.paths.iter().any(|marks| has_in_row(&parts, marks));
+    programs.filter(is_in).min_by_key(|(place, _)| *place).map(|(_, program)| program.title)
 }
 
 /// Whether a path is where an unsupported program keeps sessions that only a few lines tell from those of a harness.

@@ -30,11 +30,19 @@ pub(super) struct Root {
     folder: Option<PathBuf>,
     /// The sessions that are followed, by the paths of their main transcripts.
     live: HashSet<PathBuf>,
+    /// Whose transcripts those of agents are that lie in folders which sessions share: each session lists them.
+    peeks: Peeks,
 }
 
 impl Root {
     pub(super) fn new(root: harness::Root) -> Self {
-        Self { harness: root.harness, given: root.folder, folder: None, live: HashSet::new() }
+        Self {
+            harness: root.harness,
+            given: root.folder,
+            folder: None,
+            live: HashSet::new(),
+            peeks: Peeks::default(),
+        }
     }
 
     /// Lists everything.
@@ -166,11 +174,11 @@ impl Root {
             Seen::Skipped(_) => {}
         };
         if is_new {
-            target.list(&mut Peeks::default(), &mut notice);
+            target.list(&mut self.peeks, &mut notice);
             return out.send(FileEvent::Whole { session: &files.session });
         }
         for folder in &files.folders {
-            target.list_below(folder, &mut Peeks::default(), &mut notice);
+            target.list_below(folder, &mut self.peeks, &mut notice);
         }
         open(&files.main, files.place.clone(), state, out);
     }
