@@ -203,10 +203,12 @@ pub fn forget(
         return Ok(0);
     }
     // A trace that turned out to be of one of them has its texts still under its own id.
-    match text::move_traces(store, texts, &store.forgotten_sessions()?.into_iter().collect()) {
-        // What is deleted has nothing to forget.
+    let forgotten = store.forgotten_sessions()?.into_iter().collect();
+    let files = texts.inbox_files().map_err(IndexError::from);
+    match files.and_then(|files| text::move_traces(store, texts, files, &forgotten)) {
+        // A damaged index has been deleted: nothing is left to forget.
         Ok(()) | Err(IndexError::Ledger(StoreError::TextsDamaged)) => {}
-        failed @ Err(_) => return failed.map(|()| 0),
+        Err(failed) => return Err(failed),
     }
     texts.forget(sessions)?;
     let all: HashSet<&SessionId> = sessions.iter().collect();

@@ -18,8 +18,8 @@ use subscope_session::{
     passages::{Passage as Seen, PassageClass, PassageReader as Reader},
 };
 use subscope_store::{
-    ByteSpan, FileIdentity, InboxPosition, Passage, PassageBatch, PassageKind, ReceivedInput,
-    SessionQueries as _, SourceFile, SqliteStore, TextFile, TextIndex,
+    ByteSpan, FileIdentity, InboxPosition, Passage, PassageBatch, PassageKind, ReceivedInput, SourceFile,
+    SqliteStore, TextFile, TextIndex,
 };
 
 use super::{IndexError, IndexRun, workers};
@@ -336,20 +336,20 @@ fn kind(said: PassageClass) -> PassageKind {
 pub(super) fn move_traces(
     store: &SqliteStore,
     texts: &mut TextIndex,
+    files: Vec<TextFile>,
     forgotten: &BTreeSet<SessionId>,
 ) -> Result<(), IndexError> {
-    for file in texts.inbox_files()? {
-        if store.session_row(&file.session)?.is_some() {
-            continue;
-        }
-        let mut rows = Vec::new();
-        for number in texts.inbox_rows(&file)? {
+    let known: HashSet<SessionId> = store.session_ids()?.into_iter().collect();
+    for file in files.into_iter().filter(|file| !known.contains(&file.session)) {
+        let (numbers, mut rows) = (texts.inbox_rows(&file)?, Vec::new());
+        for number in &numbers {
             // It is the first after the one before it.
             let next = store.received_after(number.saturating_sub(1), 1)?.into_iter().next();
-            rows.extend(next.filter(|(found, _)| *found == number));
+            rows.extend(next.filter(|(found, _)| found == number));
         }
         let is_moved = |(_, received): &(u64, ReceivedInput)| !owners(received).contains(&&file.session);
-        if rows.is_empty() || !rows.iter().all(is_moved) {
+        // A row that cannot be read now says nothing.
+        if rows.is_empty() || rows.len() < numbers.len() || !rows.iter().all(is_moved) {
             continue;
         }
         let mut batch = PassageBatch::default();
@@ -377,8 +377,9 @@ pub(super) fn write_inbox(
 ) -> Result<(), IndexError> {
     // Input of several sessions stays while one of them is kept.
     let forgotten: BTreeSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
-    move_traces(store, texts, &forgotten)?;
-    let mut last = texts.last_inbox_row()?;
+    let files = texts.inbox_files()?;
+    let mut last = files.iter().map(|file| file.identity.inode).max().unwrap_or(0);
+    move_traces(store, texts, files, &forgotten)?;
     loop {
         let rows = store.received_after(last, INBOX_BYTES)?;
         let Some((end, _)) = rows.last() else { return Ok(()) };

@@ -246,6 +246,11 @@ impl SqliteStore {
         self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 1", [])
     }
 
+    /// Returns the ids of all sessions that are not forgotten.
+    pub fn session_ids(&self) -> StoreResult<Vec<SessionId>> {
+        self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 0", [])
+    }
+
     /// Returns the files of forgotten sessions, with their size when they were last read.
     pub fn forgotten_files(&self) -> StoreResult<Vec<(PathBuf, u64)>> {
         let sql = "SELECT path, bytes FROM sources JOIN sessions ON no = session_no WHERE is_forgotten = 1";
@@ -534,8 +539,7 @@ impl SqliteStore {
         let mut sums = Sums::new(query);
         let is_unsaved: HashSet<&SessionId> = unsaved.iter().map(|tree| &tree.session.id).collect();
         unsaved.iter().for_each(|tree| sums.add_tree(tree));
-        let sessions = self.select_sessions("SELECT id FROM sessions WHERE is_forgotten = 0", [])?;
-        for session in sessions.into_iter().filter(|session| !is_unsaved.contains(session)) {
+        for session in self.session_ids()?.into_iter().filter(|session| !is_unsaved.contains(session)) {
             match self.tree(&session) {
                 Ok(Some(tree)) => sums.add_tree(&tree),
                 Ok(None) | Err(StoreError::DamagedRow(_)) => {

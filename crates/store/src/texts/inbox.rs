@@ -59,18 +59,18 @@ impl TextFile {
 }
 
 impl TextIndex {
-    /// Returns the pseudo files of the inbox.
+    /// Returns the pseudo files of the inbox; the inode number of each is that of the last row which was indexed with it.
     pub fn inbox_files(&self) -> StoreResult<Vec<TextFile>> {
-        let sql = "SELECT path, session, inode, bytes, modified_ns FROM files";
-        let mut files = self.checked(select(&self.db, sql, [], |row| {
+        let sql = "SELECT path, session, inode, bytes, modified_ns FROM files WHERE path >= ?1 AND path < ?2";
+        // The character after the slash ends what begins with the folder.
+        let (first, end) = (format!("{FOLDER}/"), format!("{FOLDER}0"));
+        self.checked(select(&self.db, sql, [first.as_bytes(), end.as_bytes()], |row| {
             Ok(TextFile {
                 path: path_at(row, 0)?,
                 session: SessionId(row.get(1)?),
                 identity: identity_at(row, 2)?,
             })
-        }))?;
-        files.retain(|file| is_inbox(&file.path));
-        Ok(files)
+        }))
     }
 
     /// Returns the numbers of the inbox rows of which a pseudo file has passages, in order.
@@ -95,11 +95,6 @@ impl TextIndex {
         });
         self.checked(outcome.map_err(StoreError::from))
     }
-}
-
-/// Returns the last indexed inbox row, given all indexed files.
-pub(super) fn last_row(files: &[(PathBuf, FileIdentity)]) -> u64 {
-    files.iter().filter(|(path, _)| is_inbox(path)).map(|(_, identity)| identity.inode).max().unwrap_or(0)
 }
 
 fn is_inbox(path: &Path) -> bool {

@@ -313,11 +313,6 @@ impl TextIndex {
         self.checked(select(&self.db, sql, [], |row| Ok((path_at(row, 0)?, identity_at(row, 1)?))))
     }
 
-    /// Returns the number of the last indexed inbox row; 0 if there is none.
-    pub fn last_inbox_row(&self) -> StoreResult<u64> {
-        self.files().map(|files| inbox::last_row(&files))
-    }
-
     /// Adds a batch. A file that begins in it replaces its older version; a file that ends in it counts as indexed.
     pub fn put(&mut self, batch: &PassageBatch) -> StoreResult<()> {
         let outcome = self.db.transaction().and_then(|transaction| {
