@@ -157,6 +157,15 @@ export class Server {
     return this.#post("/hooks/claude", body);
   }
 
+  /** Runs the hook of a settings file with a payload, as the harness does; returns what it prints. */
+  hooked(body: object): Promise<string> {
+    const child = spawn(given("SUBSCOPE"), ["hook"], { env: this.environment, stdio: ["pipe", "pipe", "inherit"] });
+    let printed = "";
+    child.stdout.on("data", (bytes: Buffer) => (printed += bytes.toString()));
+    child.stdin.end(JSON.stringify(body));
+    return new Promise((resolve) => child.once("close", () => resolve(printed)));
+  }
+
   /** Publishes an event of a subagent. */
   publish(event: object): Promise<void> {
     return this.#post("/subagent-events", event);

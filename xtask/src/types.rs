@@ -79,6 +79,16 @@ const WANTED: &[(&str, &[&str])] = &[
     ),
     ("inbox", &["InboxEntry", "Inbox"]),
     ("jump", &["JumpOutcome", "Jumped"]),
+    (
+        "permission",
+        &[
+            "PermissionRequest",
+            "PermissionRequests",
+            "PermissionBehavior",
+            "PermissionDecision",
+            "PermissionAnswered",
+        ],
+    ),
     ("comparison", &["Side", "Likeness", "ComparedAgent", "AgentPair", "Calls", "ToolPair", "Comparison"]),
     ("iteration", &["IterationStatus", "IterationMeta", "Iteration", "Iterations"]),
 ];

@@ -878,6 +878,63 @@ export interface Jumped {
   says: string;
 }
 
+/** One request of an agent to make one tool call. */
+export interface PermissionRequest {
+  /** Id of the request, by which it is answered. */
+  id: string;
+  /** The agent's session. */
+  session_id: string;
+  /** The agent. */
+  agent_id: string;
+  /** Name of the tool in the harness. */
+  tool: string;
+  /** All arguments of the call: JSON, as the harness sent it. */
+  arguments: string;
+  /** Working folder of the agent, if the harness names it. */
+  cwd: string | null;
+  /** When the hub received the request, in milliseconds since 1970. */
+  asked_at_ms: number;
+  /** Until when it can be answered, in milliseconds since 1970. */
+  until_ms: number;
+}
+
+/** The permission requests that wait for an answer: `GET /api/v1/permissions`. */
+export interface PermissionRequests {
+  /** Always [`PERMISSIONS_SCHEMA`]. */
+  schema: string;
+  /** Whether the hub takes answers: the setting `answers.enabled`. */
+  enabled: boolean;
+  /** The requests, the oldest first. */
+  requests: PermissionRequest[];
+}
+
+/** What is done with a call; the harness's own words. */
+export type PermissionBehavior = "allow" | "deny";
+
+/** A person's answer to one permission request. */
+export interface PermissionDecision {
+  /** The decision. */
+  behavior: PermissionBehavior;
+  /** What the agent is told with a refusal; an allowed call has none. */
+  reason?: string;
+}
+
+/** An answer that the agent's hook has received: `POST /api/v1/permissions/{id}/answer`. */
+export interface PermissionAnswered {
+  /** Always [`PERMISSION_ANSWERED_SCHEMA`]. */
+  schema: string;
+  /** Id of the request. */
+  id: string;
+  /** The agent's session. */
+  session_id: string;
+  /** The agent. */
+  agent_id: string;
+  /** Name of the tool in the harness. */
+  tool: string;
+  /** The decision. */
+  behavior: PermissionBehavior;
+}
+
 /** One of the compared sessions. */
 export interface Side {
   /** The session. */

@@ -4,8 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::de::DeserializeOwned;
 use subscope_model::{
-    AgentId, Health, Hits, IdMatches, Inbox, Jumped, Looks, Millis, OneAgent, Ordered, SESSIONS_SCHEMA,
-    SearchQuery, SessionId, SessionPage, Stats, StatsQuery, Status, Text, Tree, Zone,
+    AgentId, Health, Hits, IdMatches, Inbox, Jumped, Looks, Millis, OneAgent, Ordered, PermissionAnswered,
+    PermissionDecision, PermissionRequests, SESSIONS_SCHEMA, SearchQuery, SessionId, SessionPage, Stats,
+    StatsQuery, Status, Text, Tree, Zone,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 
@@ -131,6 +132,27 @@ impl Client {
     /// Goes to the terminal of a session, on the hub's machine.
     pub fn jump(&mut self, session: &SessionId) -> Result<Jumped, ClientError> {
         let answer = self.post(&format!("/api/v1/sessions/{}/jump", escape(session)), b"{}")?;
+        serde_json::from_slice(&answer).map_err(ClientError::Garbled)
+    }
+
+    /// Requests the permission requests that wait for an answer. Does not count as looking at them.
+    pub fn permissions(&mut self) -> Result<PermissionRequests, ClientError> {
+        self.get("/api/v1/permissions")
+    }
+
+    /// The same for a frontend at which a person looks: the hub holds requests for the next ten seconds.
+    pub fn look_at_permissions(&mut self) -> Result<PermissionRequests, ClientError> {
+        self.get("/api/v1/permissions?looking=true")
+    }
+
+    /// Answers a permission request. Returns once its hook has the decision.
+    pub fn answer_permission(
+        &mut self,
+        id: &str,
+        decision: &PermissionDecision,
+    ) -> Result<PermissionAnswered, ClientError> {
+        let body = serde_json::to_vec(decision).map_err(ClientError::Garbled)?;
+        let answer = self.post(&format!("/api/v1/permissions/{}/answer", escape(id)), &body)?;
         serde_json::from_slice(&answer).map_err(ClientError::Garbled)
     }
 

@@ -6,6 +6,8 @@
 //!
 //! [`http`] is the HTTP/1.1 client underneath: [`http::request`] and [`http::exchange`] suffice for a single post.
 //!
+//! [`hook`] is what a hook that waits for a decision agrees on with the hub.
+//!
 //! [`publish`] lets an agent post its subagents' events to a listener on this machine.
 //!
 //! With the feature `push`, [`push`] posts traces to a receiver of OpenTelemetry that a person names, [`forward`] snapshots of
@@ -22,6 +24,7 @@ mod error;
 mod fit;
 #[cfg(feature = "push")]
 pub mod forward;
+pub mod hook;
 pub mod http;
 mod live_feed;
 #[cfg(feature = "push")]

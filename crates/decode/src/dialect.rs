@@ -6,7 +6,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use subscope_model::{AgentId, SessionId, ToolUseId, safe_id};
+use subscope_model::{AgentId, PermissionDecision, SessionId, ToolUseId, safe_id};
 
 use crate::{Decoder, Hint, safe_ids::SafeIds};
 
@@ -44,6 +44,8 @@ pub struct DialectSpec {
     pub lifecycle: Lifecycle,
     /// How its sender is answered, where it waits for an answer.
     pub answers: Option<Answers>,
+    /// How a person's decision about a call is given to its sender, where it takes one.
+    pub permissions: Option<Permissions>,
 }
 
 /// Marks of the lines that change the state of agents; other lines need not be parsed.
@@ -97,6 +99,30 @@ pub struct Answers {
     pub stop: fn(AskMoment, Option<&str>) -> StopAnswer,
 }
 
+/// The permission requests of a dialect's sender that a hook can decide, while the sender asks its user by itself, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Permissions {
+    /// Returns the request that is sent with these bytes; `None` if they are none, or one that needs more than a yes or no.
+    pub request: fn(&[u8]) -> Option<AskedPermission>,
+    /// Returns a decision as the sender reads it.
+    pub decision: fn(&PermissionDecision) -> String,
+}
+
+/// A permission request, as its hook sends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedPermission {
+    /// The agent's session.
+    pub session: SessionId,
+    /// The agent.
+    pub agent: AgentId,
+    /// Name of the tool.
+    pub tool: String,
+    /// The call's arguments: JSON, as it was sent.
+    pub arguments: String,
+    /// The agent's working folder, if it is named.
+    pub cwd: Option<String>,
+}
+
 /// A version of a harness to which all changes of answers so far apply.
 const LATEST_VERSION: &str = "9999.0.0";
 
@@ -116,6 +142,7 @@ impl DialectSpec {
             line_session: |_| LineSession::Unknown,
             lifecycle: Lifecycle { changes: &[], opens: None, spawns: None },
             answers: None,
+            permissions: None,
         }
     }
 }
@@ -211,6 +238,18 @@ impl Dialect {
         let all = moments.flat_map(|moment| [(moment, None), (moment, Some(LATEST_VERSION))]);
         let mut known = all.filter_map(|(moment, version)| self.stop_answer(moment, version));
         known.find(is_same).map(|known| known.json)
+    }
+
+    /// Returns the permission request that is sent with these bytes, if its hook can be given a person's decision.
+    pub fn asked_permission(self, bytes: &[u8]) -> Option<AskedPermission> {
+        let asked = self.0.permissions.and_then(|permissions| (permissions.request)(bytes))?;
+        let (session, agent) = (SessionId::from_outside(&asked.session), AgentId::from_outside(&asked.agent));
+        Some(AskedPermission { session, agent, ..asked })
+    }
+
+    /// Returns a decision as the harness reads it.
+    pub fn permission_decision(self, decision: &PermissionDecision) -> Option<String> {
+        self.0.permissions.map(|permissions| (permissions.decision)(decision))
     }
 }
 

@@ -34,8 +34,8 @@ pub mod trajectories;
 mod unrecognized;
 
 pub use dialect::{
-    Answers, AskMoment, Asker, CallPart, Dialect, DialectSpec, Lifecycle, LineSession, ReadCalls, SpawnCalls,
-    StopAnswer,
+    Answers, AskMoment, AskedPermission, Asker, CallPart, Dialect, DialectSpec, Lifecycle, LineSession,
+    Permissions, ReadCalls, SpawnCalls, StopAnswer,
 };
 pub use digest::{canonical_digest, digest};
 pub use emitter::Emitter;

@@ -60,6 +60,7 @@ pub use spool_drain::{SpoolDrain, SpoolStop, Spooler, delivery_key, drain_spool,
 pub use stop::{StopError, StopReceipt};
 pub use stream::StreamDriver;
 pub use subscope_harness::{Encoding, MAX_OTLP_BYTES, Signal, otlp_answer};
+pub use subscope_session::AskedPermission;
 pub use subscope_store::{
     AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, SessionQueries, Store,
     StoreError,

@@ -25,6 +25,7 @@ mod live_view;
 mod need;
 mod observation;
 mod people;
+mod permission;
 mod price;
 mod problem;
 mod process;
@@ -79,6 +80,10 @@ pub use observation::{
     SpawnInput, SpawnMode, SpawnResult, SpawnTotals, TitleOrigin, ToolClass, TraceSpan, WorkTree,
 };
 pub use people::{PEOPLE_SCHEMA, People, PersonMachine, WORKING_SCHEMA, WorkingSession, WorkingSessions};
+pub use permission::{
+    PERMISSION_ANSWERED_SCHEMA, PERMISSIONS_SCHEMA, PermissionAnswered, PermissionBehavior,
+    PermissionDecision, PermissionRequest, PermissionRequests,
+};
 pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};
 pub use problem::Problem;
 pub use process::{ProcessActivity, ProcessEnd, ProcessExit, ProcessNoteLine};

@@ -5,8 +5,8 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
     ExecutionTrace, Groups, Hits, IdMatches, Inbox, IterationMeta, Iterations, Jumped, OneAgent, Ordered,
-    People, ProcessEnd, ProcessNoteLine, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status,
-    StopOrder, TrajectoryLine, Tree, WorkingSessions,
+    People, PermissionAnswered, PermissionRequests, ProcessEnd, ProcessNoteLine, Sending, SessionPage, Setup,
+    Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree, WorkingSessions,
     feed::{FeedPosition, MissedData},
 };
 
@@ -130,6 +130,16 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "people",
         "Users of a team with their machines",
         "`GET /api/v1/people` of a team's server",
+    ),
+    FormatSchema::of::<PermissionAnswered>(
+        "permission-answered",
+        "An answer to a permission request, which its hook has received",
+        "`answer --json`, `POST /api/v1/permissions/{id}/answer`",
+    ),
+    FormatSchema::of::<PermissionRequests>(
+        "permissions",
+        "Permission requests that wait for an answer",
+        "`answer --json`, `GET /api/v1/permissions`",
     ),
     FormatSchema::of::<ProcessEnd>(
         "process",

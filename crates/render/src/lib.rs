@@ -9,6 +9,7 @@ pub mod chart;
 pub mod comparison;
 pub mod inbox;
 pub mod markdown;
+pub mod permission;
 pub mod rows;
 pub mod safe;
 pub mod style;

@@ -16,6 +16,7 @@ mod counters;
 mod listen;
 mod parameters;
 mod peer;
+mod permissions;
 mod request_guard;
 mod routes;
 mod session_reader;

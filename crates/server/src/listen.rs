@@ -30,6 +30,7 @@ use crate::{
     connection_limiter::RequestInProgress,
     counters::ConnectionCount,
     peer::{self, Transport},
+    permissions::PermissionDesk,
     routes,
     session_reader::SessionReader,
     state::{
@@ -106,6 +107,8 @@ pub struct ServerOptions {
     pub sending: Option<SendingReader>,
     /// Goes to the terminals of this machine; `None` if the server goes to none.
     pub jumper: Option<TerminalJumper>,
+    /// Whether permission requests can be answered here.
+    pub takes_answers: bool,
     /// Recorded session of the demo; `None` if it is not served.
     pub demo: Option<Demo>,
     /// Reader of the state of forwarding spans; `None` if none are forwarded.
@@ -187,6 +190,7 @@ impl Server {
             setup: options.setup,
             sending: options.sending,
             jumper: options.jumper,
+            permissions: PermissionDesk::new(options.takes_answers),
             demo: options.demo,
             forwarding: options.forwarding,
             heartbeat: options.heartbeat,

@@ -14,6 +14,7 @@ mod live;
 mod otlp;
 mod own;
 mod page;
+mod permissions;
 mod questions;
 mod session_history;
 mod status;
@@ -24,7 +25,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use subscope_model::{
     Comparison, FormatSchema, Health, Hits, IdMatches, Inbox, Iterations, Jumped, Looks, OneAgent, Ordered,
-    Sending, SessionPage, Setup, Spending, Stats, Status, Tree,
+    PermissionAnswered, PermissionDecision, PermissionRequests, Sending, SessionPage, Setup, Spending, Stats,
+    Status, Tree,
 };
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -88,6 +90,7 @@ const BODY_TYPES: BodyTypes = BodyTypes {
         SchemaGenerator::subschema_for::<inbox::Dismissal>,
         SchemaGenerator::subschema_for::<inbox::Seen>,
         SchemaGenerator::subschema_for::<index::IndexBody>,
+        SchemaGenerator::subschema_for::<PermissionDecision>,
     ],
     responses: &[
         SchemaGenerator::subschema_for::<Announcement>,
@@ -103,6 +106,9 @@ const BODY_TYPES: BodyTypes = BodyTypes {
         SchemaGenerator::subschema_for::<OneAgent>,
         SchemaGenerator::subschema_for::<Ordered>,
         SchemaGenerator::subschema_for::<Sending>,
+        SchemaGenerator::subschema_for::<PermissionAnswered>,
+        SchemaGenerator::subschema_for::<PermissionDecision>,
+        SchemaGenerator::subschema_for::<PermissionRequests>,
         SchemaGenerator::subschema_for::<SessionPage>,
         SchemaGenerator::subschema_for::<Setup>,
         SchemaGenerator::subschema_for::<Spending>,
@@ -143,6 +149,9 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(inbox::looks))
         .routes(routes!(inbox::dismiss))
         .routes(routes!(own::jump))
+        .routes(routes!(permissions::list))
+        .routes(routes!(permissions::answer))
+        .routes(routes!(permissions::wait))
         .routes(routes!(inbox::seen))
         .routes(routes!(comparison::compare))
         .routes(routes!(comparison::iterations))
@@ -199,6 +208,7 @@ mod tests {
             "GET /api/v1/live",
             "GET /api/v1/looks",
             "GET /api/v1/names",
+            "GET /api/v1/permissions",
             "GET /api/v1/search",
             "GET /api/v1/sending",
             "GET /api/v1/sessions",
@@ -212,6 +222,7 @@ mod tests {
             "GET /api/v1/stats",
             "GET /api/v1/status",
             "GET /healthz",
+            "GET /hooks/permissions/{id}",
             "GET /metrics",
             "GET /openapi.json",
             "GET /ws",
@@ -220,6 +231,7 @@ mod tests {
             "POST /api/v1/drain",
             "POST /api/v1/index",
             "POST /api/v1/ingest/{dialect}",
+            "POST /api/v1/permissions/{id}/answer",
             "POST /api/v1/seen",
             "POST /api/v1/sessions/{id}/dismiss",
             "POST /api/v1/sessions/{id}/jump",

@@ -10,6 +10,7 @@ use crate::{
     connection_limiter::ConnectionLimiter,
     counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
+    permissions::PermissionDesk,
     routes::OtlpCount,
     session_reader::{HistoryRequest, HistoryResult, SessionReader},
     token::Token,
@@ -86,6 +87,8 @@ pub(crate) struct AppState {
     pub(crate) sending: Option<SendingReader>,
     /// Goes to terminals, if set.
     pub(crate) jumper: Option<TerminalJumper>,
+    /// Permission requests whose hooks wait for an answer.
+    pub(crate) permissions: PermissionDesk,
     /// Recorded session of the demo, if set.
     pub(crate) demo: Option<Demo>,
     /// Returns the state of forwarding spans, if they are forwarded.
@@ -120,6 +123,7 @@ impl AppState {
             setup: None,
             sending: None,
             jumper: None,
+            permissions: PermissionDesk::new(false),
             demo: None,
             forwarding: None,
             limiter: ConnectionLimiter::default(),

@@ -213,6 +213,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         setup: None,
         sending: None,
         jumper: None,
+        takes_answers: false,
         demo: None,
         forwarding: None,
     };

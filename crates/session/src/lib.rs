@@ -25,7 +25,7 @@ pub use feed::{id_by_request, problem_event};
 pub use router::{EventScope, RouterOptions, SessionRouter, TraceMove, WorkTreeFinder};
 pub use session::SessionUpdate;
 pub use source::{SourceOrigin, SourceSpec, is_noise};
-pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
+pub use subscope_decode::{AskedPermission, Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
 pub use subscope_track::{
     AwakeTime, FactDetail, HookCoverage, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere,
     next_deadline,

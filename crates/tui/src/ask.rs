@@ -2,8 +2,8 @@
 //! and settings.
 
 use subscope_model::{
-    AgentId, Event, Hits, Iteration, Jumped, Looks, Millis, Ordered, ReadingProgress, SearchQuery, SessionId,
-    SessionRow, Stats, StatsQuery, Text, Tree,
+    AgentId, Event, Hits, Iteration, Jumped, Looks, Millis, Ordered, PermissionAnswered, PermissionDecision,
+    PermissionRequests, ReadingProgress, SearchQuery, SessionId, SessionRow, Stats, StatsQuery, Text, Tree,
 };
 
 use crate::settings::{Choice, Setting};
@@ -31,6 +31,10 @@ pub enum Question {
     Looks,
     /// Say how far existing sessions are read.
     Reading,
+    /// List the permission requests that can be answered. Somebody looks: they are held for the next seconds.
+    Permissions,
+    /// Answer the permission request with this id.
+    Permit(Text, PermissionDecision),
     /// Dismiss these facts of a session.
     Dismiss(SessionId, Vec<Text>),
     /// Mark everything that ended up to a time as seen.
@@ -70,6 +74,10 @@ pub enum Answer {
     Looks(Looks),
     /// To [`Question::Reading`]; `None` if all are read, or nobody reads.
     Reading(Option<ReadingProgress>),
+    /// To [`Question::Permissions`].
+    Permissions(PermissionRequests),
+    /// To [`Question::Permit`].
+    Permitted(PermissionAnswered),
     /// To [`Question::Stop`].
     Ordered(Ordered),
     /// To [`Question::Jump`].

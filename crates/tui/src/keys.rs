@@ -83,6 +83,7 @@ keys! {
     "find" Follow "f" "follow the agent that works" [(Char('f'), NONE)]
     "find" Spawn "g" "go to the call that started it" [(Char('g'), NONE)]
     "find" Alert "a" "go to what needs you, then alerts" [(Char('a'), NONE)]
+    "act" Permit "p" "allow or deny a call" [(Char('p'), NONE)]
     "act" Dismiss "d" "dismiss what the session needs" [(Char('d'), NONE)]
     "act" MarkRead "u" "mark all that ended as read" [(Char('u'), NONE)]
     "act" Stop "s" "ask the agent to stop" [(Char('s'), NONE)]

@@ -197,7 +197,9 @@ impl MainLoop<'_> {
             Event::Mouse(mouse) => self.handle(UiMessage::Mouse(mouse)),
             Event::Resize(width, height) => self.handle(UiMessage::Resize(width, height)),
             Event::Paste(text) => self.handle(UiMessage::Paste(text)),
-            Event::Key(_) | Event::FocusGained | Event::FocusLost => Ok(None),
+            Event::FocusGained => self.handle(UiMessage::Focus(true)),
+            Event::FocusLost => self.handle(UiMessage::Focus(false)),
+            Event::Key(_) => Ok(None),
         }
     }
 

@@ -14,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{
-    Agent, AgentId, EventKind, Inbox, Looks, Millis, ReadingProgress, SessionId, Text, ToolStatus, ToolUseId,
-    Tree,
+    Agent, AgentId, EventKind, Inbox, Looks, Millis, PermissionRequest, PermissionRequests, ReadingProgress,
+    SessionId, Text, ToolStatus, ToolUseId, Tree,
 };
 use subscope_render::{Detail, Ink, TreeRow, text, timeline::Outline};
 
@@ -84,6 +84,12 @@ pub struct UiState {
     pub(crate) host_reading: Option<ReadingProgress>,
     /// When that was asked for, by the monotonic clock.
     pub(crate) host_reading_queried_ms: Option<Millis>,
+    /// The permission requests that can be answered, as the host last said.
+    pub(crate) permissions: Option<PermissionRequests>,
+    /// When they were asked for, by the monotonic clock.
+    pub(crate) permissions_queried_ms: Option<Millis>,
+    /// Whether the terminal has reported that its user looks at another window.
+    pub(crate) is_unfocused: bool,
     /// The current search and its hits.
     pub(crate) search: Search,
     /// Whether the selection follows the agent that acts.
@@ -179,10 +185,31 @@ pub(crate) enum Overlay {
     Theme { before: Palette },
     /// Confirmation of a stop request.
     Stop { session: SessionId, agent: AgentId, title: String },
+    /// A permission request, to read and to answer.
+    Permission(Box<PermissionPrompt>),
     /// Results of a search of all stored text.
     Hits(Box<SearchResults>),
     /// Command palette.
     Palette(Box<CommandPalette>),
+}
+
+/// A permission request that is read and answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PermissionPrompt {
+    pub(crate) request: PermissionRequest,
+    /// First visible line; beyond the end means the end.
+    pub(crate) from: usize,
+    /// Whether its end was on the screen: only what is read can be allowed.
+    pub(crate) is_read: bool,
+    /// The reason of a refusal, while it is typed.
+    pub(crate) reason: Option<String>,
+}
+
+impl PermissionPrompt {
+    /// Opens a request at its beginning.
+    pub(crate) fn of(request: PermissionRequest) -> Self {
+        Self { request, from: 0, is_read: false, reason: None }
+    }
 }
 
 /// Where a search looks.
@@ -313,6 +340,9 @@ pub struct Drawn {
     pub(crate) most_down: usize,
     /// Rows per page of the focused list.
     pub(crate) page: usize,
+    /// First visible line of the open permission request, and its id if its end is visible.
+    pub(crate) permission_from: usize,
+    pub(crate) read_permission: Option<Text>,
     /// Start of the time axis and milliseconds per column.
     pub(crate) axis: Option<(Millis, f64)>,
 }
@@ -369,6 +399,9 @@ impl UiState {
             looks_queried_ms: None,
             host_reading: None,
             host_reading_queried_ms: None,
+            permissions: None,
+            permissions_queried_ms: None,
+            is_unfocused: false,
             search: Search::default(),
             is_following: false,
             notice: None,

@@ -8,6 +8,7 @@ mod mouse;
 mod navigation;
 mod overlay;
 mod palette;
+mod permission;
 mod reports;
 mod time;
 
@@ -35,6 +36,8 @@ pub enum UiMessage {
     Paste(String),
     /// A mouse event.
     Mouse(MouseEvent),
+    /// The terminal's window has lost or got the focus.
+    Focus(bool),
     /// The terminal was resized to columns, rows.
     Resize(u16, u16),
     /// An update of the feed.
@@ -98,6 +101,7 @@ pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
         UiMessage::Paste(text) => overlay::on_paste(state, &text),
         UiMessage::Mouse(event) => effects = mouse::on_mouse(state, event),
         UiMessage::Resize(width, height) => state.size = (width, height),
+        UiMessage::Focus(is_focused) => state.is_unfocused = !is_focused,
         UiMessage::Feed(update) => effects = feed::on_update(state, update),
         UiMessage::FeedClosed => {
             state.is_caught_up = true;
@@ -117,7 +121,7 @@ pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
 /// Whether a message may change the screen. What the clocks change is [`UiState::redraw_ms`]'s.
 fn is_news(state: &UiState, message: &UiMessage) -> bool {
     match message {
-        UiMessage::Tick { .. } | UiMessage::Drawn(_) => false,
+        UiMessage::Tick { .. } | UiMessage::Drawn(_) | UiMessage::Focus(_) => false,
         // The list is requested every few seconds.
         UiMessage::Reply(reply) => match &reply.1 {
             Ok(Answer::Sessions(rows, has_more)) => {
@@ -125,6 +129,7 @@ fn is_news(state: &UiState, message: &UiMessage) -> bool {
             }
             Ok(Answer::Looks(looks)) => *looks != state.looks,
             Ok(Answer::Reading(progress)) => *progress != state.host_reading,
+            Ok(Answer::Permissions(requests)) => Some(requests) != state.permissions.as_ref(),
             _ => true,
         },
         UiMessage::Key(_)
@@ -204,6 +209,7 @@ fn act(state: &mut UiState, action: keys::Action) -> Vec<Effect> {
         A::Follow => actions::toggle_following(state),
         A::Spawn => actions::select_spawner(state),
         A::Alert => actions::select_next_alert(state),
+        A::Permit => permission::open(state),
         A::Dismiss => return inbox::dismiss(state),
         A::MarkRead => return inbox::mark_read(state),
         A::Help => state.overlay = Some(Overlay::Help(0)),
@@ -246,6 +252,7 @@ fn on_tick(state: &mut UiState) -> Vec<Effect> {
         ask(state, &mut effects, question);
     }
     inbox::on_tick(state, &mut effects);
+    permission::on_tick(state, &mut effects);
     if state.dirty.load_at.is_some_and(|due| due <= state.awake_ms) {
         state.dirty.load_at = None;
         load_selected(state, &mut effects);
@@ -326,6 +333,10 @@ fn on_drawn(state: &mut UiState, drawn: Drawn) {
     reading.up = reading.up.min(drawn.most_up);
     reading.feed_up = reading.feed_up.min(drawn.most_feed_up);
     reading.summary_down = reading.summary_down.min(drawn.most_down);
+    if let Some(Overlay::Permission(prompt)) = &mut state.overlay {
+        prompt.from = prompt.from.min(drawn.permission_from);
+        prompt.is_read |= drawn.read_permission.as_ref() == Some(&prompt.request.id);
+    }
     state.drawn = drawn;
 }
 

@@ -10,6 +10,7 @@ mod mission;
 mod overlay;
 mod paint;
 mod palette;
+mod permission;
 mod prose;
 mod report;
 mod sessions;

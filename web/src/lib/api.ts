@@ -1,5 +1,25 @@
 // The page's queries: to the hub or team's server that serves it, or to the session embedded in a saved page.
-import type { Comparison, ContentLevel, Event, Health, Hits, IdMatches, Inbox, Iterations, Jumped, Ordered, Sending, SessionPage, Setup, Spending, Stats, Tree } from "../model";
+import type {
+  Comparison,
+  ContentLevel,
+  Event,
+  Health,
+  Hits,
+  IdMatches,
+  Inbox,
+  Iterations,
+  Jumped,
+  Ordered,
+  PermissionAnswered,
+  PermissionDecision,
+  PermissionRequests,
+  Sending,
+  SessionPage,
+  Setup,
+  Spending,
+  Stats,
+  Tree,
+} from "../model";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -128,6 +148,9 @@ export interface Api {
   dismiss(session: string, facts: string[]): Promise<void>;
   /** Marks everything that ended up to a time as seen. */
   markSeen(until: number): Promise<void>;
+  /** Permission requests that can be answered. They are held because somebody looks: the page may ask only while it is seen. */
+  permissions(): Promise<PermissionRequests>;
+  answerPermission(id: string, decision: PermissionDecision): Promise<PermissionAnswered>;
   /** Goes to the terminal of a session, on the machine of the hub. */
   jump(session: string): Promise<Jumped>;
   stop(session: string, agent: string): Promise<Ordered>;
@@ -199,6 +222,8 @@ const served: Api = {
   sending: (level) => get("/api/v1/sending", { level }),
   stop: async (session, agent) => answered(await posted(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {})),
   jump: async (session) => answered(await posted(`${of(session)}/jump`, {})),
+  permissions: () => get("/api/v1/permissions", { looking: true }),
+  answerPermission: async (id, decision) => answered(await posted(`/api/v1/permissions/${encodeURIComponent(id)}/answer`, decision)),
   health: () => get("/healthz"),
   inbox: () => get("/api/v1/inbox"),
   dismiss: async (session, facts) => kept(await posted(`${of(session)}/dismiss`, { facts })),
@@ -217,6 +242,8 @@ const team: Api = {
   iterations: onlyThere("iterations are"),
   setup: onlyThere("settings are"),
   sending: onlyThere("what is sent is known"),
+  permissions: onlyThere("permissions are asked for"),
+  answerPermission: onlyThere("permissions are given"),
   jump: onlyThere("terminals are"),
   stop: onlyThere("agents are stopped"),
   health: onlyThere("how far files are read is known"),
@@ -258,6 +285,8 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     names: nowhere,
     setup: nowhere,
     sending: nowhere,
+    permissions: nowhere,
+    answerPermission: nowhere,
     jump: nowhere,
     stop: nowhere,
     health: nowhere,

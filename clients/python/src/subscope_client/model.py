@@ -894,6 +894,67 @@ class Jumped(TypedDict):
     says: str
 
 
+class PermissionRequest(TypedDict):
+    """One request of an agent to make one tool call."""
+
+    # Id of the request, by which it is answered.
+    id: str
+    # The agent's session.
+    session_id: str
+    # The agent.
+    agent_id: str
+    # Name of the tool in the harness.
+    tool: str
+    # All arguments of the call: JSON, as the harness sent it.
+    arguments: str
+    # Working folder of the agent, if the harness names it.
+    cwd: str | None
+    # When the hub received the request, in milliseconds since 1970.
+    asked_at_ms: int
+    # Until when it can be answered, in milliseconds since 1970.
+    until_ms: int
+
+
+class PermissionRequests(TypedDict):
+    """The permission requests that wait for an answer: `GET /api/v1/permissions`."""
+
+    # Always [`PERMISSIONS_SCHEMA`].
+    schema: str
+    # Whether the hub takes answers: the setting `answers.enabled`.
+    enabled: bool
+    # The requests, the oldest first.
+    requests: list[PermissionRequest]
+
+# What is done with a call; the harness's own words.
+PermissionBehavior = Literal["allow", "deny"]
+
+
+class PermissionDecision(TypedDict):
+    """A person's answer to one permission request."""
+
+    # The decision.
+    behavior: PermissionBehavior
+    # What the agent is told with a refusal; an allowed call has none.
+    reason: NotRequired[str]
+
+
+class PermissionAnswered(TypedDict):
+    """An answer that the agent's hook has received: `POST /api/v1/permissions/{id}/answer`."""
+
+    # Always [`PERMISSION_ANSWERED_SCHEMA`].
+    schema: str
+    # Id of the request.
+    id: str
+    # The agent's session.
+    session_id: str
+    # The agent.
+    agent_id: str
+    # Name of the tool in the harness.
+    tool: str
+    # The decision.
+    behavior: PermissionBehavior
+
+
 class Side(TypedDict):
     """One of the compared sessions."""
 

@@ -205,6 +205,38 @@ pub(crate) struct JumpArgs {
     pub(crate) json: bool,
 }
 
+/// Answer permission requests of agents.
+///
+/// Lists the requests that wait, each with the whole call; with a request and a decision, it answers that one, once. No rule
+/// is changed. A request waits only while the page or the terminal UI is open and looked at, and only where `answers.enabled` is
+/// set; the agent's own terminal asks all the time, and the first answer counts.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope config set answers.enabled true
+  subscope answer
+  subscope answer 3f2a --allow
+  subscope answer 3f2a --deny --reason 'Use the staging database'
+
+This needs hooks of Claude Code that are commands (`subscope hooks install`) and a hub that runs. `subscope help answer` has the details.")]
+pub(crate) struct AnswerArgs {
+    /// The request: its id, or the beginning of it.
+    #[arg(value_name = "REQUEST", requires = "decision")]
+    pub(crate) request: Option<String>,
+    /// Allow this call, once.
+    #[arg(long, group = "decision", requires = "request")]
+    pub(crate) allow: bool,
+    /// Refuse this call.
+    #[arg(long, group = "decision", requires = "request")]
+    pub(crate) deny: bool,
+    /// Tell the agent why it is refused.
+    #[arg(long, value_name = "TEXT", requires = "deny", conflicts_with = "allow")]
+    pub(crate) reason: Option<String>,
+    /// Print the requests (subscope.permissions/1) or the answer (subscope.permission-answered/1) as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Heartbeat interval and stall limits.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SilenceArgs {

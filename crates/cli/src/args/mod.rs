@@ -40,6 +40,7 @@ Follow agents:
   run          Run a command and show what its agents do
   stop         Ask one running subagent to stop; all other agents continue
   jump         Go to the terminal in which a session runs
+  answer       Answer permission requests of agents
   serve        Serve the page and the HTTP API on this machine
   status       Print one line for a prompt or status bar
 
@@ -150,6 +151,7 @@ pub(crate) enum CliCommand {
     Status(StatusLineArgs),
     Stop(StopArgs),
     Jump(JumpArgs),
+    Answer(AnswerArgs),
     Index(IndexArgs),
     Forget(ForgetArgs),
     Serve(ServeArgs),

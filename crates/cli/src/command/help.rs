@@ -28,6 +28,7 @@ const PAGES: &[(&str, &str)] = pages![
     "hooks",
     "stop",
     "jump",
+    "answer",
     "publish",
     "mcp",
     "export",

@@ -1,5 +1,6 @@
 //! The commands, one module each; [`run()`] dispatches, after checking settings for the commands that rely on them.
 
+pub(crate) mod answer;
 mod bug_report;
 mod config;
 mod demo;
@@ -59,6 +60,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Status(args) => history::status::run(args, context),
         CliCommand::Stop(args) => stop::run(args, context),
         CliCommand::Jump(args) => jump::run(args, context),
+        CliCommand::Answer(args) => answer::run(args, context),
         CliCommand::Index(args) => history::index::run(args, context),
         CliCommand::Forget(args) => history::forget::run(args, context),
         CliCommand::Serve(args) => serve::run(args, context),

@@ -279,6 +279,7 @@ impl PreparedHub {
                 setup: Some(setup_reader(context)),
                 sending: Some(sending_reader(context, &progress)?),
                 jumper: Some(terminal_jumper(context)),
+                takes_answers: context.settings().answers.enabled,
                 demo: Some(history_service::demo(&index_options)),
                 forwarding: None,
             },

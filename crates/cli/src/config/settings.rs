@@ -80,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) ui: UiSettings,
     /// The page in the browser.
     pub(crate) page: PageSettings,
+    /// Answers to permission requests.
+    pub(crate) answers: AnswerSettings,
     /// The store of a team.
     pub(crate) team: TeamSettings,
 }
@@ -167,6 +169,17 @@ pub(crate) struct UiSettings {
     /// How to report that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell,
     /// or also a message through the terminal (OSC 9).
     pub(crate) alerts: Alerts,
+}
+
+/// Section `[answers]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct AnswerSettings {
+    /// Whether you can answer permission requests on the page, in the terminal UI and with `subscope answer`. While one of
+    /// the first two is open and looked at, the hook of a request waits for your answer for up to five minutes; the
+    /// agent's terminal asks meanwhile, and the first answer counts.
+    pub(crate) enabled: bool,
 }
 
 /// Section `[page]`.

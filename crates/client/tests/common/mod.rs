@@ -54,6 +54,7 @@ impl Running {
             setup: None,
             sending: None,
             jumper: None,
+            takes_answers: false,
             demo: None,
             forwarding: None,
         };

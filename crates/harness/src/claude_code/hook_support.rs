@@ -17,6 +17,7 @@ pub(super) const SETTINGS: SettingsForm = SettingsForm {
     command: "command",
     timeout: "timeout",
     units_per_second: 1,
+    waiting_events: &["PermissionRequest"],
     version: None,
     status_line: Some("statusLine"),
     disabled: (&["disableAllHooks"], true),

@@ -13,6 +13,7 @@ mod content;
 mod hook;
 mod hook_answer;
 mod hook_events;
+mod hook_permission;
 mod hook_support;
 mod layout;
 mod lifecycle;
@@ -117,6 +118,7 @@ pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     session_of,
     line_session,
     answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),
+    permissions: Some(hook_permission::PERMISSIONS),
     ..DialectSpec::new("claude.hook", |hint| Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint))))
 });
 

@@ -123,8 +123,9 @@ impl ProcessNotes for ClaudeCode {
 /// Settings with our hooks, for one run.
 fn settings(known: Option<Version>, hook: &HookHandler) -> String {
     let events = hook_events::events(known).into_iter();
-    let hooks: Map<String, Value> =
-        events.map(|event| (event.name.to_owned(), json!([{ "hooks": [SETTINGS.entry(hook)] }]))).collect();
+    let hooks: Map<String, Value> = events
+        .map(|event| (event.name.to_owned(), json!([{ "hooks": [SETTINGS.entry(event.name, hook)] }])))
+        .collect();
     json!({ "hooks": hooks }).to_string()
 }
 

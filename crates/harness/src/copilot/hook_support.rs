@@ -30,6 +30,7 @@ const SETTINGS: SettingsForm = SettingsForm {
     command: "bash",
     timeout: "timeoutSec",
     units_per_second: 1,
+    waiting_events: &[],
     version: Some(1),
     status_line: None,
     disabled: (&["disableAllHooks"], true),

@@ -20,6 +20,7 @@ const SETTINGS: SettingsForm = SettingsForm {
     command: "command",
     timeout: "timeout",
     units_per_second: 1000,
+    waiting_events: &[],
     version: None,
     status_line: None,
     disabled: (&["hooksConfig", "enabled"], false),

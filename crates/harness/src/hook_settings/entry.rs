@@ -8,15 +8,21 @@ use crate::{HookHandler, TOKEN_VARIABLE, hooks::is_our_command};
 /// How long a harness waits for our hook, in seconds, until it continues without it. The hook itself takes less than
 /// one, but a machine that swaps may start it late.
 const TIMEOUT_SECONDS: u64 = 5;
+/// The same for an event whose hook waits for a person's answer, for five minutes at most.
+const WAITING_TIMEOUT_SECONDS: u64 = 330;
 /// A header that marks an HTTP hook as ours; another program's hook may have the same path.
 const MARK: (&str, &str) = ("X-Subscope-Hook", "1");
 /// The header of a hub's token.
 const TOKEN_HEADER: &str = "Authorization";
 
 impl SettingsForm {
-    /// Returns the entry of our hook as it is written.
-    pub(crate) fn entry(&self, handler: &HookHandler) -> Value {
-        let timeout = TIMEOUT_SECONDS * self.units_per_second;
+    /// Returns the entry of our hook of an event as it is written.
+    pub(crate) fn entry(&self, event: &str, handler: &HookHandler) -> Value {
+        let seconds = match handler {
+            HookHandler::Command(_) if self.waiting_events.contains(&event) => WAITING_TIMEOUT_SECONDS,
+            HookHandler::Command(_) | HookHandler::Http { .. } => TIMEOUT_SECONDS,
+        };
+        let timeout = seconds * self.units_per_second;
         match handler {
             HookHandler::Command(command) => {
                 json!({ "type": "command", self.command: command, self.timeout: timeout })
@@ -66,7 +72,7 @@ mod tests {
                 Command::new("/bin/sh").args(["-c", &format!("printf '%s\\n' {command}")]).output().unwrap();
             let expected = format!("{program}\nhook\n--store\n/my data\n");
             assert_eq!(String::from_utf8(out.stdout).unwrap(), expected);
-            assert_eq!(FORM.of_ours(&FORM.entry(&handler)), Some(handler), "{program}");
+            assert_eq!(FORM.of_ours(&FORM.entry("PreToolUse", &handler)), Some(handler), "{program}");
         }
         let plain = HookHandler::command(Path::new("/usr/bin/subscope"), &[]);
         assert_eq!(plain, HookHandler::Command("/usr/bin/subscope hook".to_owned()));
@@ -117,7 +123,7 @@ mod tests {
             for sends_token in [false, true] {
                 let handler = HookHandler::http(url, "/hooks/claude", sends_token).unwrap();
                 assert_eq!(handler.stays_here(), stays_here, "{url}");
-                assert_eq!(FORM.of_ours(&FORM.entry(&handler)), Some(handler));
+                assert_eq!(FORM.of_ours(&FORM.entry("PreToolUse", &handler)), Some(handler));
             }
         }
         for url in [

@@ -54,6 +54,8 @@ pub(crate) struct SettingsForm {
     pub(crate) timeout: &'static str,
     /// Its unit: how many make a second.
     pub(crate) units_per_second: u64,
+    /// Events whose hook waits for a person's answer.
+    pub(crate) waiting_events: &'static [&'static str],
     /// Value of `version` that a file of hooks has to have.
     pub(crate) version: Option<u64>,
     /// Key of the command that prints the status line; `None` if the harness has none.
@@ -202,7 +204,7 @@ impl HookSettings for Document {
             let handler = wanted
                 .iter()
                 .find(|(name, _)| *name == event.name)
-                .map(|(_, handler)| self.form.entry(handler));
+                .map(|(name, handler)| self.form.entry(name, handler));
             for ours in self.ours_in(&event.groups) {
                 let is_right = handler.as_ref() == Some(&ours.value) && ours.takes_everything();
                 if is_right && !there.contains(&event.name) {
@@ -218,7 +220,7 @@ impl HookSettings for Document {
             if let Some(version) = self.form.version.filter(|_| root.get(VERSION).is_none()) {
                 root.insert(0, VERSION, input(&json!(version)));
             }
-            let entry = self.form.entry(handler);
+            let entry = self.form.entry(event, handler);
             let entry = if self.form.is_grouped { json!({ HOOKS: [entry] }) } else { entry };
             root.object_value_or_set(HOOKS).array_value_or_set(event).append(input(&entry));
         }

@@ -12,6 +12,7 @@ pub(super) const FORM: SettingsForm = SettingsForm {
     command: "command",
     timeout: "timeout",
     units_per_second: 1,
+    waiting_events: &[],
     version: None,
     status_line: None,
     disabled: (&["disableAllHooks"], true),

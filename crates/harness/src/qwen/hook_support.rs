@@ -32,6 +32,7 @@ const SETTINGS: SettingsForm = SettingsForm {
     command: "command",
     timeout: "timeout",
     units_per_second: 1,
+    waiting_events: &[],
     version: None,
     status_line: None,
     disabled: (&["disableAllHooks"], true),

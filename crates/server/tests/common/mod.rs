@@ -87,6 +87,7 @@ pub(crate) fn start_at(
         setup: None,
         sending: None,
         jumper: None,
+        takes_answers: false,
         demo: None,
         forwarding: None,
     };

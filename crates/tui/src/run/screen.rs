@@ -16,7 +16,10 @@ use ratatui::{
     buffer::Buffer,
     crossterm::{
         cursor::{Hide, Show},
-        event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture},
+        event::{
+            DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
+            EnableFocusChange, EnableMouseCapture,
+        },
         execute,
         style::Print,
         terminal::{self, EnterAlternateScreen, LeaveAlternateScreen},
@@ -152,6 +155,7 @@ fn enter_full_screen() -> io::Result<()> {
         EnterAlternateScreen,
         EnableMouseCapture,
         EnableBracketedPaste,
+        EnableFocusChange,
         Hide
     );
     entered.inspect_err(|_| {
@@ -176,6 +180,7 @@ fn leave_full_screen() -> io::Result<()> {
         io::stdout(),
         clear,
         DisableBracketedPaste,
+        DisableFocusChange,
         DisableMouseCapture,
         LeaveAlternateScreen,
         Print(RESTORE_TITLE),

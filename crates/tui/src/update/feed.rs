@@ -3,7 +3,7 @@
 use subscope_model::{Agent, Event, EventKind, SessionId, Tree, Update};
 use subscope_render::{Ink, blocks::budget_words};
 
-use super::{Effect, actions, navigation, show_notice};
+use super::{Effect, actions, navigation, permission, show_notice};
 use crate::{
     ask::{Answer, Question, Reply},
     settings::Alerts,
@@ -181,6 +181,8 @@ fn on_answer(state: &mut UiState, answer: Answer) -> Vec<Effect> {
             state.looks = looks;
         }
         Answer::Reading(progress) => state.host_reading = progress,
+        Answer::Permissions(requests) => permission::on_requests(state, requests),
+        Answer::Permitted(answered) => permission::on_answered(state, &answered),
         Answer::Ordered(ordered) => {
             let doubt = if ordered.reached {
                 ""
@@ -207,7 +209,7 @@ fn on_failure(state: &mut UiState, question: &Question, words: String) {
         travel.is_playing = false;
     }
     // They are asked for again soon.
-    if !matches!(question, Question::Looks | Question::Reading) {
+    if !matches!(question, Question::Looks | Question::Reading | Question::Permissions) {
         show_notice(state, words, Ink::Failed);
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
             }
             Vec::new()
         }
+        Some(Overlay::Permission(prompt)) => super::permission::on_key(state, prompt, key),
         Some(Overlay::Hits(results)) => on_hits(state, results, key),
         Some(Overlay::Palette(palette)) => super::palette::on_key(state, *palette, key),
     }
@@ -121,20 +122,29 @@ fn on_search(state: &mut UiState, mut text: String, mut scope: SearchScope, key:
         KeyCode::Tab | KeyCode::BackTab => {
             scope = if scope == SearchScope::Here { SearchScope::History } else { SearchScope::Here };
         }
-        KeyCode::Backspace => drop(text.pop()),
-        KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => text.clear(),
-        KeyCode::Char(character)
-            if text.len() < MAX_SEARCH_TEXT && (key.modifiers - KeyModifiers::SHIFT).is_empty() =>
-        {
-            text.push(character);
-        }
-        _ => {}
+        _ => edit(&mut text, key, MAX_SEARCH_TEXT),
     }
     if scope == SearchScope::Here {
         set_search_text(state, &text);
     }
     state.overlay = Some(Overlay::Search { text, scope });
     Vec::new()
+}
+
+/// Edits a line that is typed at its end, of at most as many bytes.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a foreign enum of all keys, of which few have a meaning here"
+)]
+pub(super) fn edit(text: &mut String, key: KeyEvent, most: usize) {
+    match key.code {
+        KeyCode::Backspace => drop(text.pop()),
+        KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => text.clear(),
+        KeyCode::Char(character) if text.len() < most && (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
+            text.push(character);
+        }
+        _ => {}
+    }
 }
 
 /// Inserts the first pasted line into the search prompt or the command palette; pasted text is ignored elsewhere, since it is no key input.

@@ -1,6 +1,7 @@
 //! Tests of state transitions.
 
 mod keys;
+mod permission;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use subscope_model::{
@@ -58,7 +59,10 @@ fn header_says_how_far_the_host_has_read_until_it_has() {
 fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
     let mut ui = TestUi::empty(100, 30);
     ui.tick(1);
-    assert_eq!(ui.asked(), [Question::Sessions(FIRST_SESSIONS), Question::Looks, Question::Reading]);
+    assert_eq!(
+        ui.asked(),
+        [Question::Sessions(FIRST_SESSIONS), Question::Looks, Question::Reading, Question::Permissions]
+    );
     let (tree, _) = recorded("c-nested", None);
     let rows = vec![SessionRow::of(&tree)];
     ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows, false));

@@ -231,6 +231,9 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
                 line.add(ink, words);
             }
         }
+        Some(Overlay::Permission(prompt)) => {
+            line = super::permission::footer(state, prompt, usize::from(area.width), canvas);
+        }
         Some(Overlay::Theme { .. }) => {
             let name = state.settings.palette.as_str();
             line.paint(Ink::Strong, &format!(" colors: {name}  "));
@@ -243,7 +246,10 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         Some(Overlay::Help(_) | Overlay::Hits(_) | Overlay::Palette(_)) | None => {
             let width = usize::from(area.width);
-            line = notice_line(state, canvas)
+            // A request that can be answered comes before alerts: they stay, it does not.
+            let offer = || super::permission::offer(state, width, canvas);
+            line = (state.notice.is_none().then(offer).flatten())
+                .or_else(|| notice_line(state, canvas))
                 .or_else(|| request_line(state, width, canvas))
                 .unwrap_or_else(|| hints(state, width));
         }

@@ -15,6 +15,7 @@ const GROUP: u16 = 46;
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     match &state.overlay {
         Some(Overlay::Help(from)) => help(*from, area, canvas),
+        Some(Overlay::Permission(prompt)) => super::permission::draw(prompt, area, canvas),
         Some(Overlay::Hits(results)) => super::hits::draw(state, results, area, canvas),
         Some(Overlay::Palette(palette)) => super::palette::draw(state, palette, area, canvas),
         Some(Overlay::Search { .. } | Overlay::Stop { .. } | Overlay::Theme { .. }) | None => {}

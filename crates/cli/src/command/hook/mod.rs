@@ -3,8 +3,9 @@
 //!
 //! It runs for every event of every agent, so it is dispatched before anything else is built, and needs no runtime, TLS
 //! or thread for a post. It always exits with code 0 (2 would block the agent's call), prints nothing but its harness's
-//! own stop answer, and waits for hub and disk at most [`DEADLINE`] plus [`SPOOL_LIMIT`]. Waiting for a processor does
-//! not count: a payload must not be lost because a machine is busy.
+//! own stop answer or decision, and waits for hub and disk at most [`DEADLINE`] plus [`SPOOL_LIMIT`]. Waiting for a
+//! processor does not count: a payload must not be lost because a machine is busy. Only where the user switched answers
+//! on and looks, the hook of a permission request then waits for the decision ([`wait_for_decision`]).
 //!
 //! Flow: reads stdin, posts it, and spools it if that fails or times out; after a timeout [`breaker`] makes the next
 //! hooks spool at once until the hub answers again. All on one thread, since starting a second costs as much as the
@@ -27,10 +28,14 @@ use std::{
     time::Duration,
 };
 
-use serde::de::IgnoredAny;
-use subscope_client::{check_owner, check_private_folder, http};
+use serde::{Deserialize, de::IgnoredAny};
+use subscope_client::{
+    check_owner, check_private_folder,
+    hook::{LONGEST_WAIT_SECONDS, WAITS, decision_path},
+    http,
+};
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
-use subscope_decode::repair_json;
+use subscope_decode::{Dialect, repair_json};
 use subscope_harness::{DEFAULT_HOOKED, HookSupport, hooks_of};
 use subscope_hub::clock;
 
@@ -52,6 +57,10 @@ const LATE_DEADLINE: Duration = Duration::from_secs(4);
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
 /// Limit of the response with its head. A decision has some hundred bytes; this much fits into a pipe without a reader.
 const MAX_RESPONSE_BYTES: u64 = 64 << 10;
+/// Time limit for the decision of a person; the hub's own is a little shorter.
+const LONGEST_WAIT: Duration = Duration::from_secs(LONGEST_WAIT_SECONDS + 5);
+/// The header of a connection's only request.
+const CLOSE: (&str, &str) = ("connection", "close");
 /// Initial buffer for a payload; most are smaller.
 const CHUNK_BYTES: usize = 16 << 10;
 
@@ -150,7 +159,11 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
     // A payload that arrived late left the hub little time: a timeout then is no sign of a hung hub.
     let is_early = deadline.left().is_ok_and(|left| left > DEADLINE / 2);
     match read.and_then(|()| post_unless_open(data, source, &breaker, delivery, &body, deadline)) {
-        Ok(answer) => print(source.hooks.dialect().known_stop_answer(&answer)),
+        Ok(answer) => {
+            let dialect = source.hooks.dialect();
+            let decide = || wait_for_decision(data, dialect, &answer);
+            print(dialect.known_stop_answer(&answer).or_else(decide));
+        }
         Err(error) => {
             spool(data, spool::Kind::Hook(source.name), delivery, &[&body]);
             if is_early && error.kind() == io::ErrorKind::TimedOut {
@@ -232,7 +245,8 @@ fn post_payload(
         ("content-type", "application/json"),
         ("x-subscope-delivery", id.as_str()),
         ("x-subscope-received-ms", received_ms.as_str()),
-        ("connection", "close"),
+        WAITS,
+        CLOSE,
     ];
     let request = http::request("POST", route, &headers, Some(body));
     let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES)?;
@@ -242,7 +256,26 @@ fn post_payload(
     Err(io::Error::new(io::ErrorKind::InvalidData, "the hub did not store the payload"))
 }
 
-/// Prints a stop answer, if there is one.
+/// The hub's response to a payload with a permission request that it holds.
+#[derive(Deserialize)]
+struct HeldPermission {
+    #[serde(rename = "held_permission")]
+    id: String,
+}
+
+/// Waits for a person's decision about the permission request of the payload, if the hub holds it; returns it as the harness
+/// reads it. `None` leaves it to the harness's own question, as does any error.
+fn wait_for_decision(data: &Path, dialect: Dialect, answer: &[u8]) -> Option<String> {
+    let held: HeldPermission = serde_json::from_slice(answer).ok()?;
+    let stream = deadline::connect(&data.join(SOCKET), PollDeadline::after(DEADLINE)).ok()?;
+    let stream = DeadlineIo::new(stream, PollDeadline::after(LONGEST_WAIT));
+    let request = http::request("GET", &decision_path(&held.id), &[("host", "localhost"), CLOSE], None);
+    let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES).ok()?;
+    let decision = (response.status == 200).then(|| serde_json::from_slice(&response.body).ok()).flatten()?;
+    dialect.permission_decision(&decision)
+}
+
+/// Prints a stop answer or a decision, if there is one.
 fn print(answer: Option<String>) {
     let Some(answer) = answer else { return };
     let mut out = io::stdout().lock();
@@ -301,7 +334,7 @@ mod tests {
                 sent,
                 "POST /hooks/claude HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                  x-subscope-delivery: 00000000000f4240-00000002-0000000000000003\r\nx-subscope-received-ms: 1\r\n\
-                 connection: close\r\ncontent-length: 7\r\n\r\n{\"a\":1}"
+                 x-subscope-waits: 1\r\nconnection: close\r\ncontent-length: 7\r\n\r\n{\"a\":1}"
             );
         }
     }

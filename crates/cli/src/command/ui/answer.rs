@@ -1,6 +1,6 @@
 //! Answers the queries of the terminal UI through the backend of all commands.
 
-use subscope_model::{HubMode, Looks, Millis, SessionId, Tree};
+use subscope_model::{HubMode, Looks, Millis, PERMISSIONS_SCHEMA, PermissionRequests, SessionId, Tree};
 use subscope_query::Queries as _;
 use subscope_store::words;
 use subscope_tui::{Answer, Question, Setting};
@@ -8,6 +8,7 @@ use subscope_tui::{Answer, Question, Setting};
 use crate::{
     browser,
     command::{
+        answer,
         history::iterations,
         jump, stop,
         target::{LoadedSession, ReadOptions, load, load_session},
@@ -114,6 +115,18 @@ impl QueryHandler {
             Question::Reading => {
                 let health = Backend::open(Needs::RowsNoStart, context)?.health();
                 Answer::Reading(health.and_then(|health| health.reading))
+            }
+            Question::Permissions if is_of_team(context)? => Answer::Permissions(PermissionRequests {
+                schema: PERMISSIONS_SCHEMA.into(),
+                enabled: false,
+                requests: Vec::new(),
+            }),
+            Question::Permissions => {
+                Answer::Permissions(stop::running_hub(KEEPER_HINT, context)?.look_at_permissions()?)
+            }
+            Question::Permit(id, decision) => {
+                let mut hub = stop::running_hub(KEEPER_HINT, context)?;
+                Answer::Permitted(answer::send(&mut hub, &id, &decision)?)
             }
             Question::Dismiss(session, facts) => {
                 let mut hub = stop::running_hub(KEEPER_HINT, context)?;

@@ -46,6 +46,14 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
         Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
             lists(ui, key.action, code, &what);
         }
+        Action::Permit => {
+            press(ui, code);
+            assert!(ui.screen().contains("answers are off here"), "{what}: {}", ui.screen());
+            permission::offer(ui, &[permission::request("one", "git tag v1")]);
+            assert!(ui.screen().contains("Bash: command: git tag v1   p answers"), "{what}: {}", ui.screen());
+            press(ui, code);
+            assert!(ui.screen().contains("allow once"), "{what}: {}", ui.screen());
+        }
         Action::Dismiss | Action::MarkRead => inbox(ui, key.action, code, &what),
         Action::Left | Action::Right | Action::Fold => branches(ui, key.action, code, &what),
         Action::Calls | Action::FoldAll | Action::UnfoldAll => calls(ui, key.action, code, &what),

@@ -1,0 +1,92 @@
+// Permission requests that are answered on the page: the real hook waits, and prints what its harness obeys.
+import { expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import { cleanUp, freePort, isQuiet, look, type Seen, Server } from "./harness";
+
+let server: Server;
+let seen: Seen;
+
+cleanUp("each test");
+
+async function answering(): Promise<Server> {
+  const one = new Server(await freePort());
+  one.configure("[answers]\nenabled = true\n");
+  await one.run();
+  await one.hasRead();
+  return one;
+}
+
+/** Starts a session with an agent that asks; returns what its hook prints in the end. */
+async function ask(session: string, command: string): Promise<string> {
+  const base = { session_id: session, cwd: "/home/user/shop", prompt_id: "p", agent_id: "a1", agent_type: "Explore" };
+  const tool = { tool_name: "Bash", tool_input: { command, description: "Clean up" } };
+  await server.hooked({ ...base, hook_event_name: "SubagentStart" });
+  await server.hooked({ ...base, ...tool, hook_event_name: "PreToolUse", tool_use_id: `t-${session}` });
+  return server.hooked({ ...base, ...tool, hook_event_name: "PermissionRequest" });
+}
+
+const decided = (printed: string): unknown => (JSON.parse(printed) as { hookSpecificOutput: { decision: unknown } }).hookSpecificOutput.decision;
+
+const request = (page: Page, session: string) => page.locator(`[data-testid="need"][data-session-id="${session}"] [data-testid="permission"]`);
+
+/** Waits until the hub holds requests: a page looks. */
+const isLookedAt = (page: Page): Promise<unknown> => page.waitForResponse((answer) => answer.url().includes("/permissions?looking=true"));
+
+it("allows and denies, with the whole call on the screen", async () => {
+  server = await answering();
+  seen = await look(server);
+  const { page } = seen;
+  await isLookedAt(page);
+  const long = Array.from({ length: 60 }, (_, line) => `echo step ${line}`).join("\n");
+  const [first, second, third] = [ask("s-allow", "git tag v1\u202e"), ask("s-deny", "rm -rf build"), ask("s-long", long)];
+
+  const allow = request(page, "s-allow");
+  await allow.waitFor();
+  expect(await allow.locator("pre").textContent()).toBe("command: git tag v1⟨U+202E⟩\ndescription: Clean up");
+  await allow.getByRole("button", { name: "Allow once" }).click();
+  expect(decided(await first)).toEqual({ behavior: "allow" });
+  await allow.waitFor({ state: "detached" });
+
+  const deny = request(page, "s-deny");
+  // The letter d dismisses an entry, but not here.
+  await deny.getByLabel("Reason, if you deny it").pressSequentially("  do not ");
+  await deny.getByRole("button", { name: "Deny" }).click();
+  expect(decided(await second)).toEqual({ behavior: "deny", message: "do not" });
+
+  // A call that is longer than its place has to be read first.
+  const scrolled = request(page, "s-long");
+  const button = scrolled.getByRole("button", { name: "Allow once" });
+  await scrolled.getByText("Scroll to the end of the call to allow it.").waitFor();
+  expect(await button.isDisabled()).toBe(true);
+  await scrolled.locator("pre").press("End");
+  await expect.poll(() => button.isEnabled()).toBe(true);
+  await button.click();
+  expect(decided(await third)).toEqual({ behavior: "allow" });
+  isQuiet(seen);
+});
+
+it("takes a request back that is answered in its terminal, and says nothing of it to the harness", async () => {
+  server = await answering();
+  seen = await look(server);
+  const { page } = seen;
+  await isLookedAt(page);
+  const printed = ask("s-1", "git tag v1");
+  await request(page, "s-1").waitFor();
+  // The hub has looked once whether the agent waits.
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  const done = { session_id: "s-1", agent_id: "a1", prompt_id: "p", tool_name: "Bash", tool_use_id: "t-s-1", tool_response: {} };
+  await server.hooked({ ...done, hook_event_name: "PostToolUse" });
+  expect(await printed).toBe("");
+  await request(page, "s-1").waitFor({ state: "detached" });
+  isQuiet(seen);
+});
+
+it("leaves a request to its terminal while no page is seen", async () => {
+  server = await answering();
+  // No page was ever open.
+  expect(await ask("s-1", "git tag v1")).toBe("");
+  seen = await look(server);
+  await request(seen.page, "s-1").waitFor({ state: "detached" });
+  await seen.page.locator('[data-testid="need"][data-session-id="s-1"]').waitFor();
+  isQuiet(seen);
+});
