@@ -53,6 +53,11 @@ it("allows and denies, with the whole call on the screen", async () => {
   await deny.getByRole("button", { name: "Deny" }).click();
   expect(decided(await second)).toEqual({ behavior: "deny", message: "do not" });
 
+  // It stands in the agent's conversation, too.
+  await page.goto(`${server.url}/s/s-long/a/a1`);
+  await page.locator('aside [data-testid="permission"]').getByRole("button", { name: "Deny" }).waitFor();
+  await page.goto(server.url);
+
   // A call that is longer than its place has to be read first.
   const scrolled = request(page, "s-long");
   const button = scrolled.getByRole("button", { name: "Allow once" });

@@ -9,6 +9,8 @@ import { visible } from "./safe";
 const PACE_MS = 1000;
 /** The same while they are not: the hub reads its settings when it starts. */
 const OFF_MS = 60_000;
+/** The same while it is not known. */
+const UNKNOWN_MS = 5000;
 
 class Permissions {
   #isSeen = $state(false);
@@ -20,7 +22,7 @@ class Permissions {
     document.addEventListener("visibilitychange", look);
     look();
     $effect.root(() => {
-      const pace = (answer: PermissionRequests | null): number => (answer?.enabled ? PACE_MS : OFF_MS);
+      const pace = (answer: PermissionRequests | null): number => (answer === null ? UNKNOWN_MS : answer.enabled ? PACE_MS : OFF_MS);
       this.#polled = new Polled(() => (this.#isSeen ? "look" : null), api.permissions, pace);
     });
   }

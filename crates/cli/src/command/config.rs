@@ -193,6 +193,9 @@ mod tests {
         [page]
         editor = "vscode://file/{path}:{line}"  # default
 
+        [answers]
+        enabled = false                         # default
+
         [team]
         # url is not set                        # default
         # token_file is not set                 # default

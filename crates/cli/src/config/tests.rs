@@ -110,6 +110,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 [budget]\nday = 20\nsession = 2.5\n\
                 [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n\
                 [page]\neditor = 'idea://open?file={path}&line={line}'\n\
+                [answers]\nenabled = true\n\
                 [team]\nurl = 'https://a'\ntoken_file = 't'\ncontent = 'titles'\nname = 'n'\nexclude = ['~/x']\n\
                 project_from = 'folder'\nforward = false\n";
     let folder = folders(Some(text), None);
@@ -134,7 +135,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
     assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
-    assert_eq!(config.rows().len(), 29);
+    assert_eq!(config.rows().len(), 30);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 
@@ -300,7 +301,7 @@ fn locked_keys_stay_but_a_user_may_send_less() {
 }
 
 /// TOML of a value of each setting that differs from its default, with what a project may do with it.
-const EVERY_SETTING: [(&str, &str, bool); 29] = [
+const EVERY_SETTING: [(&str, &str, bool); 30] = [
     ("subagent_tracing_detail", "'full'", true),
     ("code_tools", "['a']", true),
     ("color", "'never'", true),
@@ -323,6 +324,7 @@ const EVERY_SETTING: [(&str, &str, bool); 29] = [
     ("ui.tree", "'hidden'", true),
     ("ui.alerts", "'bell'", true),
     ("page.editor", "'evil:{path}'", false),
+    ("answers.enabled", "true", false),
     ("team.url", "'https://evil'", false),
     ("team.token_file", "'t'", false),
     ("team.content", "'text'", false),

@@ -17,6 +17,8 @@ use crate::{
 const PACE_MS: Millis = 1_000;
 /// The same while they are not: the hub reads its settings when it starts.
 const OFF_MS: Millis = 60_000;
+/// The same while it is not known.
+const UNKNOWN_MS: Millis = 5_000;
 /// Most bytes of a reason.
 const MAX_REASON: usize = 2_000;
 
@@ -25,7 +27,11 @@ pub(super) fn on_tick(state: &mut UiState, effects: &mut Vec<Effect>) {
     if state.is_replay || state.is_unfocused {
         return;
     }
-    let pace = if state.permissions.as_ref().is_some_and(|all| all.enabled) { PACE_MS } else { OFF_MS };
+    let pace = match &state.permissions {
+        Some(all) if all.enabled => PACE_MS,
+        Some(_) => OFF_MS,
+        None => UNKNOWN_MS,
+    };
     if state.permissions_queried_ms.is_none_or(|at| state.awake_ms - at >= pace) {
         state.permissions_queried_ms = Some(state.awake_ms);
         ask(state, effects, Question::Permissions);

@@ -5,6 +5,7 @@
 //! transcripts alone, and with the log of the fake server. [`drift`] plays other harnesses.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
+mod answered;
 mod blocks;
 mod drift;
 mod finding;
@@ -37,7 +38,7 @@ const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [--browser PATH --
     [SCENARIO…]\n   or: e2e --harness NAME --program PATH --subscope PATH [--live]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 16] = [
+const SCENARIOS: [&str; 17] = [
     "single",
     "parallel",
     "background",
@@ -53,6 +54,7 @@ const SCENARIOS: [&str; 16] = [
     OTEL,
     INTERACTIVE,
     PERSON,
+    ANSWER,
     SEVERAL,
 ];
 /// Plays the script `single` again and again.
@@ -68,6 +70,8 @@ const INTERACTIVE: &str = "interactive";
 /// The one that a person plays with agents at a terminal.
 const PERSON: &str = "person";
 
+/// The one in which persons answer elsewhere than at the terminal that asks.
+const ANSWER: &str = "answer";
 /// The one that six persons play at once; `--minutes` says for how long.
 const SEVERAL: &str = "several";
 
@@ -146,6 +150,7 @@ fn play(programs: &Programs, name: &str, at: usize, options: &several::Options) 
         STOP => stopped::play(programs, &script(name), &mut findings)?,
         INTERACTIVE => idle::play(programs, &script(name), &mut findings)?,
         PERSON => person::play(programs, &script(name), &mut findings)?,
+        ANSWER => answered::play(programs, &script(name), &mut findings)?,
         SEVERAL => several::play(programs, &script(name), options, &mut findings)?,
         _ => {
             served::play(programs, &script(name), at, &mut findings)?;
