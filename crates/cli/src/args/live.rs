@@ -218,7 +218,7 @@ Examples:
   subscope answer 3f2a --allow
   subscope answer 3f2a --deny --reason 'Use the staging database'
 
-This needs hooks of Claude Code that are commands (`subscope hooks install`) and a hub that runs. `subscope help answer` has the details.")]
+This needs command hooks of Claude Code (`subscope hooks install`) or our plugin for OpenCode, and a hub that runs. `subscope help answer` has the details.")]
 pub(crate) struct AnswerArgs {
     /// The request: its id, or the beginning of it.
     #[arg(value_name = "REQUEST", requires = "decision")]

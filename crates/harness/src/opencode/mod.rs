@@ -10,6 +10,7 @@
 mod events;
 mod export;
 mod hook_answer;
+mod hook_permission;
 mod hook_support;
 mod layout;
 mod objects;
@@ -82,6 +83,7 @@ pub const STDOUT: Dialect = Dialect::new(&DialectSpec {
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),
+    permissions: Some(hook_permission::PERMISSIONS),
     ..DialectSpec::new("opencode.hook", |hint| {
         let events = events::Events::new(hint, SourceKind::Hook, Clock::Receiver);
         Box::new(LinesDecoder::new(hint.source, events))

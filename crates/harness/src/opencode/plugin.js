@@ -7,12 +7,18 @@ import { spawn } from "node:child_process";
 
 /** Longest wait for an answer, in milliseconds. */
 const PATIENCE = 2000;
+/** The same for a person's answer to a permission request: the hook ends before. */
+const PERSON_PATIENCE = 330_000;
+/** How long an event waits for the request before it: after that, the hook has delivered it, or keeps it. */
+const DELIVERY = 800;
 
-/** Returns the reason of an answer that stops an agent. */
-function reason(answer) {
+const JSON_BODY = { "Content-Type": "application/json" };
+
+/** Returns a field of an answer that is text. */
+function field(answer, name) {
   try {
-    const { stop } = JSON.parse(answer);
-    return typeof stop === "string" ? stop : undefined;
+    const value = JSON.parse(answer)[name];
+    return typeof value === "string" ? value : undefined;
   } catch {
     return undefined;
   }
@@ -23,16 +29,19 @@ export const subscope = async ({ client }) => {
   const calls = new Map();
   /** Parts of the calls that open questions are about, by the question's id. */
   const questions = new Map();
+  /** Hooks that wait for a person's answer, by the question's id. */
+  const waiting = new Map();
   /** What is known of sessions, by id. */
   const known = new Map();
   let sent = Promise.resolve();
 
-  /** Runs the command with a payload; returns what it prints. It never fails, and never waits for long. */
-  const send = (payload) =>
+  /** Runs the command with a payload; returns what it prints. It never fails, and waits no longer than it may. */
+  const send = (payload, patience = PATIENCE, started = () => {}) =>
     new Promise((done) => {
       let answer = "";
-      const child = spawn("/bin/sh", ["-c", COMMAND], { stdio: ["pipe", "pipe", "ignore"] });
-      const timer = setTimeout(() => done(""), PATIENCE);
+      const child = spawn("/bin/sh", ["-c", `exec ${COMMAND}`], { stdio: ["pipe", "pipe", "ignore"] });
+      started(child);
+      const timer = setTimeout(() => done(""), patience);
       const end = (text) => {
         clearTimeout(timer);
         done(text);
@@ -65,8 +74,24 @@ export const subscope = async ({ client }) => {
     if (!EVENTS.includes(type) || typeof session !== "string") return;
     sent = sent.then(async () => {
       const sessions = await above(session);
-      if (sessions.length > 0) await send({ type, properties, part, sessions });
+      if (sessions.length === 0) return;
+      const payload = { type, properties, part, sessions };
+      if (type !== "permission.asked") return await send(payload);
+      // Its hook may wait for a person; the next event does not.
+      await Promise.race([ask(payload), new Promise((done) => setTimeout(done, DELIVERY))]);
     });
+  };
+
+  /** Passes a permission request on, and gives OpenCode the answer of a person, if there is one. */
+  const ask = async (payload) => {
+    const { id } = payload.properties;
+    const answer = await send(payload, PERSON_PATIENCE, (child) => waiting.set(id, child));
+    waiting.delete(id);
+    const reply = { allow: "once", deny: "reject" }[field(answer, "permission")];
+    if (reply === undefined) return;
+    // The client of plugins has no method of its own for this route.
+    const body = { reply, message: field(answer, "reason") };
+    await client._client.post({ url: "/permission/{requestID}/reply", path: { requestID: id }, body, headers: JSON_BODY }).catch(() => {});
   };
 
   return {
@@ -83,14 +108,18 @@ export const subscope = async ({ client }) => {
       if (type === "permission.asked") questions.set(properties?.id, calls.get(properties?.tool?.callID));
       const asked = type === "permission.asked" ? properties?.id : properties?.requestID;
       pass(event, questions.get(asked));
-      if (type === "permission.replied") questions.delete(asked);
+      if (type === "permission.replied") {
+        questions.delete(asked);
+        // It is answered: nobody else can.
+        waiting.get(asked)?.kill();
+      }
     },
     "tool.execute.before": async ({ tool, sessionID, callID }) => {
       const type = "tool.execute.before";
       if (!EVENTS.includes(type)) return;
       const sessions = await above(sessionID);
       if (sessions.length < 2) return;
-      const stop = reason(await send({ type, properties: { tool, sessionID, callID }, sessions }));
+      const stop = field(await send({ type, properties: { tool, sessionID, callID }, sessions }), "stop");
       if (stop === undefined) return;
       await client.session.abort({ path: { id: sessionID } }).catch(() => {});
       throw new Error(stop);
