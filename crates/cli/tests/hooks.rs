@@ -331,6 +331,33 @@ fn changed_settings_lose_our_hooks_and_nothing_else() {
 }
 
 #[test]
+fn hooks_of_another_version_are_reported_until_they_are_installed_again() {
+    for (harness, install, limit) in [
+        ("claude-code", &INSTALL[..], "\"timeout\": 330"),
+        ("opencode", &["hooks", "install", "--harness", "opencode"], "const PERSON_PATIENCE = 330_000;"),
+    ] {
+        let env = env();
+        env.run(install).success();
+        let outdated = || {
+            let status = env.run(&["hooks", "status", "--harness", harness, "--json"]).success();
+            let row = json(&status)["scopes"][0].take();
+            assert_eq!(row["installed"], true);
+            (row["outdated"].as_bool().unwrap(), PathBuf::from(row["path"].as_str().unwrap()))
+        };
+        let (is_outdated, file) = outdated();
+        assert!(!is_outdated, "{harness}");
+        let before = read(&file);
+        assert!(before.contains(limit), "{before}");
+        fs::write(&file, before.replace(limit, &limit.replace("330", "5"))).unwrap();
+        assert!(outdated().0, "{harness}");
+        let text = env.run(&["hooks", "status", "--harness", harness]).success();
+        assert!(text.contains("not as this version writes them"), "{text}");
+        env.run(install).success();
+        assert_eq!((outdated().0, read(&file)), (false, before), "{harness}");
+    }
+}
+
+#[test]
 fn links_are_followed_and_stay() {
     let env = env();
     let target = env.write("dotfiles/claude.json", ODD[4]);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_client::connect_socket;
 use subscope_collect::spool::{self, Spool};
-use subscope_harness::{DEFAULT_HOOKED, HookHandler, SettingsScope, hooked};
+use subscope_harness::{DEFAULT_HOOKED, HookHandler, HookSettings, SettingsScope, hooked};
 use subscope_render::text::plural;
 use subscope_render::{Charset, safe};
 
@@ -40,6 +40,8 @@ pub(crate) struct Row {
     installed: Option<bool>,
     /// Whether the file tells the harness to run no hooks at all.
     disabled: bool,
+    /// Whether this version of subscope would write these hooks otherwise: `hooks install` changes the file.
+    outdated: bool,
     hooks: Vec<Hook>,
     /// The hub to which the harness sends OpenTelemetry; `null` if the settings name none.
     otel: Option<String>,
@@ -171,10 +173,13 @@ pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> 
 }
 
 fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
+    let mut outdated = false;
     let (exists, disabled, hooks, otel, error) = match scope.read() {
         Ok((text, document)) => {
             let otel = otel_url(scope, document.as_ref());
-            (text.is_some(), document.disables_hooks(), document.ours(), otel, None)
+            let (disabled, hooks) = (document.disables_hooks(), document.ours());
+            outdated = is_outdated(document.as_ref(), &hooks);
+            (text.is_some(), disabled, hooks, otel, None)
         }
         Err(error) => (scope.target.exists(), false, Vec::new(), None, Some(error)),
     };
@@ -189,12 +194,23 @@ fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
         path: scope.path.to_string_lossy().into_owned(),
         exists,
         disabled,
+        outdated,
         installed: error.is_none().then_some(!hooks.is_empty()),
         hooks: hooks.into_iter().map(hook).collect(),
         otel,
         problem: error.as_ref().map(ToString::to_string),
     };
     (row, error)
+}
+
+/// Whether an installation of the hooks that settings have would write them otherwise. Changes the settings.
+fn is_outdated(settings: &dyn HookSettings, hooks: &[(String, HookHandler)]) -> bool {
+    let before = settings.text();
+    let same: Vec<_> = hooks.iter().map(|(event, handler)| (event.as_str(), handler.clone())).collect();
+    !hooks.is_empty() && {
+        settings.install(&same);
+        settings.text() != before
+    }
 }
 
 fn hub(data: &Path) -> Hub {
@@ -229,6 +245,9 @@ fn text(report: &Report, charset: Charset) -> String {
         };
         let disabled = if row.disabled { "; the harness is set to run none" } else { "" };
         line(row.scope, &format!("{says}{disabled}"));
+        if row.outdated {
+            line("", "not as this version writes them: `subscope hooks install` writes them anew");
+        }
         let mut targets: Vec<&str> = row.hooks.iter().map(|hook| hook.target.as_str()).collect();
         targets.sort_unstable();
         targets.dedup();
