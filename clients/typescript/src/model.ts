@@ -915,7 +915,7 @@ export type PermissionBehavior = "allow" | "deny";
 export interface PermissionDecision {
   /** The decision. */
   behavior: PermissionBehavior;
-  /** What the agent is told with a refusal; an allowed call has none. */
+  /** Reason of a refusal, which the agent reads; an allowed call has none. */
   reason?: string;
 }
 

@@ -14,11 +14,10 @@ use std::{
 
 use common::{
     env, json, run,
-    serving::{LIMIT, Serving, exchange, posting},
+    serving::{Serving, exchange, posting, wait_until},
     told,
 };
 use serde_json::{Value, json as value};
-use subscope_hub::clock;
 use subscope_testkit::env::TestEnv;
 
 const LIST: &str = "/api/v1/permissions";
@@ -74,17 +73,6 @@ fn ask(env: &TestEnv, serving: &Serving, session: &str) -> (Child, String) {
 
 fn id_of(session: &str) -> (String, Value) {
     ("tool_use_id".to_owned(), format!("toolu_{session}").into())
-}
-
-fn wait_until<T>(ready: impl Fn() -> Option<T>) -> T {
-    let began = clock::tick();
-    loop {
-        if let Some(found) = ready() {
-            return found;
-        }
-        assert!(began.elapsed() < LIMIT, "it does not come");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 fn is_gone(serving: &Serving) -> Option<()> {

@@ -19,7 +19,7 @@ use subscope_testkit::{env::TestEnv, skip};
 
 use common::{
     env, json,
-    serving::{LIMIT, Serving},
+    serving::{LIMIT, Serving, wait_until},
 };
 
 const CHOSEN: [&str; 2] = ["--harness", "opencode"];
@@ -236,15 +236,4 @@ fn person_answers_a_question_once_unless_its_terminal_was_first() {
     assert_ne!(env.run(&["answer", &third, "--allow"]).code, Some(0));
     assert_eq!(played.play(&REPLIES), json!([denied, allowed]), "OpenCode is not answered twice");
     played.end();
-}
-
-fn wait_until<T>(mut ready: impl FnMut() -> Option<T>) -> T {
-    let began = clock::tick();
-    loop {
-        if let Some(found) = ready() {
-            return found;
-        }
-        assert!(began.elapsed() < LIMIT, "it does not come");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -22,7 +22,7 @@ pub struct PermissionRequests {
 }
 
 /// One request of an agent to make one tool call. Its hook waits for the answer; the agent's terminal asks, too, and
-/// whoever answers first decides.
+/// the first answer decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PermissionRequest {
     /// Id of the request, by which it is answered.
@@ -48,7 +48,7 @@ pub struct PermissionRequest {
 pub struct PermissionDecision {
     /// The decision.
     pub behavior: PermissionBehavior,
-    /// What the agent is told with a refusal; an allowed call has none.
+    /// Reason of a refusal, which the agent reads; an allowed call has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
 }

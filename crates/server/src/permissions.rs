@@ -118,7 +118,9 @@ impl PermissionDesk {
         if request.arguments.len() > MAX_ARGUMENTS_BYTES {
             return Ok(None);
         }
-        let id: Text = random_hex()?.get(..ID_DIGITS).unwrap_or_default().into();
+        let mut digits = random_hex()?;
+        digits.truncate(ID_DIGITS);
+        let id = Text::from(digits);
         let (decide, decided) = oneshot::channel();
         let until_ms = request.asked_at_ms + HOLD.as_millis() as Millis;
         let request = PermissionRequest { id: id.clone(), until_ms, ..request };

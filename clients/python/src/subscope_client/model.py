@@ -934,7 +934,7 @@ class PermissionDecision(TypedDict):
 
     # The decision.
     behavior: PermissionBehavior
-    # What the agent is told with a refusal; an allowed call has none.
+    # Reason of a refusal, which the agent reads; an allowed call has none.
     reason: NotRequired[str]
 
 

@@ -19,6 +19,18 @@ use subscope_testkit::{
 /// Far more than any wait of these tests takes: a slow machine is no failure.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
+/// Waits until there is something.
+pub(crate) fn wait_until<T>(mut ready: impl FnMut() -> Option<T>) -> T {
+    let began = clock::tick();
+    loop {
+        if let Some(found) = ready() {
+            return found;
+        }
+        assert!(began.elapsed() < LIMIT, "it does not come");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A running `serve`.
 pub(crate) struct Serving {
     pub(crate) child: Child,

@@ -24,8 +24,8 @@ struct Payload<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Session<'a> {
-    id: Str<'a>,
+pub(super) struct Session<'a> {
+    pub(super) id: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]

@@ -9,6 +9,8 @@ use serde_json::{json, value::RawValue};
 use subscope_decode::{AskedPermission, Permissions, lenient::Str};
 use subscope_model::{AgentId, PermissionDecision};
 
+use super::hook_answer::Session;
+
 /// The event.
 const EVENT: &str = "permission.asked";
 
@@ -24,12 +26,6 @@ struct Payload<'a> {
     sessions: Vec<Session<'a>>,
     properties: Properties<'a>,
     part: Part<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Session<'a> {
-    id: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]

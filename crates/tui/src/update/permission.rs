@@ -60,11 +60,10 @@ pub(super) fn open(state: &mut UiState) {
     match found.cloned() {
         Some(request) => state.overlay = Some(Overlay::Permission(Box::new(PermissionPrompt::of(request)))),
         None => {
-            let is_enabled = all.is_some_and(|all| all.enabled);
-            let words = if is_enabled {
-                "no permission request waits here: what needs you is answered in its terminal"
-            } else {
-                "answers are off here: `subscope help answer` says how to switch them on"
+            let words = match all.map(|all| all.enabled) {
+                Some(true) => "no permission request waits here: what needs you is answered in its terminal",
+                Some(false) => "answers are off here: `subscope help answer` says how to switch them on",
+                None => "no hub has said whether it takes answers",
             };
             show_notice(state, words, Ink::Stalled);
         }

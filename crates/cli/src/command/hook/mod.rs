@@ -28,10 +28,10 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::de::IgnoredAny;
 use subscope_client::{
     check_owner, check_private_folder,
-    hook::{LONGEST_WAIT_SECONDS, WAITS, decision_path},
+    hook::{HELD_PERMISSION, LONGEST_WAIT_SECONDS, WAITS, decision_path},
     http,
 };
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
@@ -256,20 +256,14 @@ fn post_payload(
     Err(io::Error::new(io::ErrorKind::InvalidData, "the hub did not store the payload"))
 }
 
-/// The hub's response to a payload with a permission request that it holds.
-#[derive(Deserialize)]
-struct HeldPermission {
-    #[serde(rename = "held_permission")]
-    id: String,
-}
-
 /// Waits for a person's decision about the permission request of the payload, if the hub holds it; returns it as the harness
 /// reads it. `None` leaves it to the harness's own question, as does any error.
 fn wait_for_decision(data: &Path, dialect: Dialect, answer: &[u8]) -> Option<String> {
-    let held: HeldPermission = serde_json::from_slice(answer).ok()?;
+    let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
+    let path = decision_path(answer.get(HELD_PERMISSION)?.as_str()?);
     let stream = deadline::connect(&data.join(SOCKET), PollDeadline::after(DEADLINE)).ok()?;
     let stream = DeadlineIo::new(stream, PollDeadline::after(LONGEST_WAIT));
-    let request = http::request("GET", &decision_path(&held.id), &[("host", "localhost"), CLOSE], None);
+    let request = http::request("GET", &path, &[("host", "localhost"), CLOSE], None);
     let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES).ok()?;
     let decision = (response.status == 200).then(|| serde_json::from_slice(&response.body).ok()).flatten()?;
     dialect.permission_decision(&decision)

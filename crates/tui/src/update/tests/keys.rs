@@ -48,6 +48,9 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
         }
         Action::Permit => {
             press(ui, code);
+            assert!(ui.screen().contains("no hub has said"), "{what}: {}", ui.screen());
+            ui.reply(Question::Permissions, Answer::Permissions(permission::off()));
+            press(ui, code);
             assert!(ui.screen().contains("answers are off here"), "{what}: {}", ui.screen());
             permission::offer(ui, &[permission::request("one", "git tag v1")]);
             assert!(ui.screen().contains("Bash: command: git tag v1   p answers"), "{what}: {}", ui.screen());

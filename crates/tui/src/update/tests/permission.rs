@@ -26,6 +26,10 @@ fn none() -> PermissionRequests {
     PermissionRequests { schema: PERMISSIONS_SCHEMA.into(), enabled: true, requests: Vec::new() }
 }
 
+pub(super) fn off() -> PermissionRequests {
+    PermissionRequests { enabled: false, ..none() }
+}
+
 /// The host lists these requests.
 pub(super) fn offer(ui: &mut TestUi, requests: &[PermissionRequest]) {
     let all =
