@@ -10,10 +10,8 @@ use crate::Variables;
 pub enum OtelTarget {
     /// Nowhere.
     Nowhere,
-    /// To a receiver, by HTTP.
-    Http(String),
-    /// To a receiver, by gRPC, which a hub does not take.
-    Grpc(String),
+    /// To a receiver, by HTTP or gRPC.
+    Receiver(String),
     /// Into a file.
     File(String),
 }
@@ -27,12 +25,6 @@ pub struct OtelSetup {
     pub target: fn(&str, Variables<'_>) -> OtelTarget,
     /// Returns what a user has to do so that they go to a hub at a URL; a sentence without its end.
     pub how: fn(&str) -> String,
-}
-
-/// Returns the target of a receiver by the name of its protocol.
-pub(crate) fn by_protocol(protocol: &str, endpoint: &str) -> OtelTarget {
-    let endpoint = endpoint.to_owned();
-    if protocol.contains("grpc") { OtelTarget::Grpc(endpoint) } else { OtelTarget::Http(endpoint) }
 }
 
 /// Returns JSON with comments as a value; null if it is none.
@@ -60,7 +52,7 @@ mod tests {
 
     #[test]
     fn settings_say_where_records_go() {
-        let to = |url: &str| Http(url.to_owned());
+        let to = |url: &str| Receiver(url.to_owned());
         let claude = r#"{"env": {"CLAUDE_CODE_ENABLE_TELEMETRY": "1", "OTEL_LOGS_EXPORTER": "otlp",
             "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:7337"}}"#;
         assert_eq!(target("claude-code", claude, &[]), to("http://127.0.0.1:7337"));
@@ -72,7 +64,6 @@ mod tests {
             ("OTEL_TRACES_EXPORTER", "console,otlp"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a"),
         ];
-        // The default of the specification of OTLP exporters is HTTP.
         assert_eq!(target("claude-code", "{}", &exported), to("http://a"));
         for nothing in ["", "{", r#"{"env": {"OTEL_LOGS_EXPORTER": "otlp"}}"#, "[]"] {
             assert_eq!(target("claude-code", nothing, &other), Nowhere, "{nothing}");
@@ -84,18 +75,13 @@ mod tests {
             assert_eq!(target("codex", text, &[]), to("http://h/v1/logs"), "{text}");
         }
         let grpc = "[otel.trace_exporter.otlp-grpc]\nendpoint = \"http://h:4317\"\n";
-        assert_eq!(target("codex", grpc, &[]), Grpc("http://h:4317".to_owned()));
+        assert_eq!(target("codex", grpc, &[]), to("http://h:4317"));
         for nothing in ["", "[otel", "[otel]\nexporter = \"none\"\n", "otel = 3"] {
             assert_eq!(target("codex", nothing, &[]), Nowhere, "{nothing}");
         }
         let gemini =
             r#"{"telemetry": {"enabled": true, "otlpEndpoint": "http://h", "otlpProtocol": "http"} /* x */}"#;
         assert_eq!(target("gemini", gemini, &[]), to("http://h"));
-        assert_eq!(
-            target("gemini", &gemini.replace(r#", "otlpProtocol": "http""#, ""), &[]),
-            Grpc("http://h".to_owned()),
-            "its default"
-        );
         let file = r#"{"telemetry": {"enabled": true, "outfile": "/tmp/t.log"}}"#;
         assert_eq!(target("gemini", file, &[]), File("/tmp/t.log".to_owned()));
         for nothing in [

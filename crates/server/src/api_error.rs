@@ -2,13 +2,25 @@
 
 use axum::{
     Json,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_hub::{AskError, IngestError, PostedError};
 use subscope_query::QueryError;
+
+use crate::body::is_grpc;
+
+/// Content type of gRPC.
+pub(crate) const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// Header or trailer with the status of a gRPC call.
+pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// Characters that a message of gRPC must not have as they are, besides those that are not ASCII.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Error response: status and message. The message never repeats what was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +73,48 @@ impl ApiError {
     pub(crate) fn or_too_many_requests(self) -> Self {
         let status = if self.is_busy { StatusCode::TOO_MANY_REQUESTS } else { self.status };
         Self { status, ..self }
+    }
+
+    /// Returns the response to a request with these headers: a status of gRPC without a message for a gRPC client, as
+    /// not every client reads the one of HTTP.
+    pub(crate) fn answer(self, request: &HeaderMap) -> Response {
+        if !is_grpc(request) {
+            return self.into_response();
+        }
+        let message = utf8_percent_encode(&self.message, ESCAPED).to_string();
+        let headers = [
+            (header::CONTENT_TYPE, GRPC),
+            (HeaderName::from_static("grpc-accept-encoding"), HeaderValue::from_static("gzip")),
+            (GRPC_STATUS, HeaderValue::from(self.grpc_status())),
+            (
+                HeaderName::from_static("grpc-message"),
+                HeaderValue::from_str(&message).unwrap_or(HeaderValue::from_static("")),
+            ),
+        ];
+        headers.into_response()
+    }
+
+    /// Status code of gRPC, by which a sender of OpenTelemetry decides whether it sends again (OTLP specification,
+    /// "OTLP/gRPC Response").
+    fn grpc_status(&self) -> u16 {
+        match self.status {
+            // INVALID_ARGUMENT
+            StatusCode::BAD_REQUEST => 3,
+            // DEADLINE_EXCEEDED
+            StatusCode::REQUEST_TIMEOUT => 4,
+            // PERMISSION_DENIED
+            StatusCode::FORBIDDEN => 7,
+            // RESOURCE_EXHAUSTED
+            StatusCode::PAYLOAD_TOO_LARGE => 8,
+            // UNIMPLEMENTED
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNSUPPORTED_MEDIA_TYPE => 12,
+            // UNAVAILABLE
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => 14,
+            // UNAUTHENTICATED
+            StatusCode::UNAUTHORIZED => 16,
+            // UNKNOWN
+            _ => 2,
+        }
     }
 
     /// Returns a response of status 503, which asks to try again in a second.

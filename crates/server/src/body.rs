@@ -1,15 +1,13 @@
 //! Request bodies: content type, size limit, shared memory budget and timeouts.
 
-use std::{io::Read as _, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     body::Body,
     extract::{FromRequest, Request},
     http::{HeaderMap, StatusCode, header},
 };
-use flate2::read::MultiGzDecoder;
 use futures_util::StreamExt;
-use subscope_hub::{Encoding, MAX_OTLP_BYTES};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -82,7 +80,11 @@ pub(crate) async fn read(
 }
 
 /// Reads a complete body of any type.
-async fn read_bytes(
+///
+/// # Errors
+///
+/// As [`read`], but for the type.
+pub(crate) async fn read_bytes(
     app: &App,
     headers: &HeaderMap,
     body: Body,
@@ -125,7 +127,7 @@ async fn read_bytes(
 }
 
 /// Extends a permit to `bytes` of the budget.
-fn grow(
+pub(crate) fn grow(
     budget: &Arc<Semaphore>,
     permit: &mut Option<OwnedSemaphorePermit>,
     bytes: usize,
@@ -144,80 +146,19 @@ fn grow(
     Ok(())
 }
 
-/// Reads the complete body of a request of OpenTelemetry, and decompresses it: never more than its size limit, however
-/// small it was compressed.
-///
-/// # Errors
-///
-/// As [`read`], and 400 if it cannot be decompressed.
-pub(crate) async fn read_otlp(
-    app: &App,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<(Encoding, Vec<u8>, Option<OwnedSemaphorePermit>), ApiError> {
-    let (encoding, is_gzip) = otlp_encoding(headers)?;
-    let (bytes, mut permit) = read_bytes(app, headers, body, MAX_OTLP_BYTES).await?;
-    if !is_gzip {
-        return Ok((encoding, bytes, permit));
-    }
-    let budget = Arc::clone(&app.budget);
-    let inflating = tokio::task::spawn_blocking(move || {
-        let inflated = inflate(&bytes, &budget, &mut permit)?;
-        Ok((encoding, inflated, permit))
-    });
-    inflating.await.map_err(|error| ApiError::unavailable(error.to_string()))?
-}
-
-fn inflate(
-    bytes: &[u8],
-    budget: &Arc<Semaphore>,
-    permit: &mut Option<OwnedSemaphorePermit>,
-) -> Result<Vec<u8>, ApiError> {
-    let mut inflated = Vec::new();
-    let mut reader = MultiGzDecoder::new(bytes);
-    loop {
-        grow(budget, permit, bytes.len() + inflated.len() + INFLATE_BYTES)?;
-        let read = reader.by_ref().take(INFLATE_BYTES as u64).read_to_end(&mut inflated);
-        match read {
-            Ok(0) => return Ok(inflated),
-            Ok(_) if inflated.len() > MAX_OTLP_BYTES => {
-                let what = format!("more than {} MiB, decompressed", MAX_OTLP_BYTES >> 20);
-                return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, what));
-            }
-            Ok(_) => {}
-            Err(_) => return Err(ApiError::bad_request("the body cannot be decompressed")),
-        }
-    }
-}
-
-/// Bytes that are decompressed before the limit is checked again.
-const INFLATE_BYTES: usize = 1 << 20;
-
-/// Returns the encoding of a request of OpenTelemetry, and whether it is compressed.
-fn otlp_encoding(headers: &HeaderMap) -> Result<(Encoding, bool), ApiError> {
-    let wrong = |why: &str| ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
-    let encoding = match essence(headers) {
-        kind if kind.eq_ignore_ascii_case("application/json") => Encoding::Json,
-        kind if kind.eq_ignore_ascii_case("application/x-protobuf") => Encoding::Protobuf,
-        _ => return Err(wrong("the content type must be application/x-protobuf or application/json")),
-    };
-    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
-    let is_gzip = match (codings.next().map(|coding| coding.as_bytes()), codings.next()) {
-        (None, _) => false,
-        (Some(coding), None) if coding.eq_ignore_ascii_case(b"identity") => false,
-        (Some(coding), None) if coding.eq_ignore_ascii_case(b"gzip") => true,
-        (Some(_), _) => return Err(wrong("the content encoding must be gzip or identity")),
-    };
-    Ok((encoding, is_gzip))
-}
-
 /// Returns the content type without its parameters; empty if there is not exactly one.
-fn essence(headers: &HeaderMap) -> &str {
+pub(crate) fn essence(headers: &HeaderMap) -> &str {
     let given: Vec<_> = headers.get_all(header::CONTENT_TYPE).iter().collect();
     match given.as_slice() {
         [one] => one.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim(),
         _ => "",
     }
+}
+
+/// Whether a request is a gRPC call.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let essence = essence(headers);
+    essence.get(..16).is_some_and(|start| start.eq_ignore_ascii_case("application/grpc"))
 }
 
 fn check_type(headers: &HeaderMap, body_type: BodyType) -> Result<(), ApiError> {

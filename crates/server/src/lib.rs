@@ -2,7 +2,8 @@
 //!
 //! Flow of a request: accept → user of the peer (`peer`) → `request_guard` (host, origin, fetch site, token) → route →
 //! body (`body`: type, size limit, memory budget, timeouts) → the hub's handle → response. A live feed is a bounded
-//! queue that the hub fills: a slow reader gets `missed` with a count, one that stops reading is disconnected.
+//! queue that the hub fills: a slow reader gets `missed` with a count, one that stops reading is disconnected. OTLP over
+//! gRPC arrives on the same port: the first bytes of a connection tell HTTP/2 (`http2`).
 //!
 //! Absent on purpose: attribution, rows and storage; logs (received content is never printed); outgoing connections. No
 //! id from outside becomes part of a path.
@@ -13,7 +14,9 @@ mod ask;
 mod body;
 mod connection_limiter;
 mod counters;
+mod http2;
 mod listen;
+mod otlp_body;
 mod parameters;
 mod peer;
 mod permissions;

@@ -12,8 +12,11 @@ use std::{
 };
 
 use axum::{Router, extract::Request};
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::service_fn;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
 use subscope_hub::{ConnectionId, HubHandle};
 use subscope_model::HubMode;
 use tokio::{
@@ -28,7 +31,8 @@ use tower_service::Service;
 
 use crate::{
     connection_limiter::RequestInProgress,
-    counters::ConnectionCount,
+    counters::{ConnectionCount, ConnectionGuard},
+    http2::speaks_http2,
     peer::{self, Transport},
     permissions::PermissionDesk,
     routes,
@@ -42,6 +46,12 @@ use crate::{
 
 /// Maximum size of a request head.
 const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// Most open requests of an HTTP/2 connection.
+const MAX_HTTP2_STREAMS: u32 = 32;
+
+/// Interval of asking whether the peer of an HTTP/2 connection is still there.
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Timeout of open requests after shutdown began.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -238,7 +248,11 @@ impl Server {
     /// open requests finish within five seconds.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let Self { tcp, socket, app, ending } = self;
-        let acceptor = Acceptor { app: Arc::clone(&app), router: routes::router(Arc::clone(&app)) };
+        let acceptor = Acceptor {
+            router: routes::router(Arc::clone(&app)),
+            http2_router: routes::http2_router(Arc::clone(&app)),
+            app: Arc::clone(&app),
+        };
         // Tasks of their own: otherwise a new connection waits for this thread to wake as well.
         let mut acceptors = JoinSet::new();
         let (socket, file) = socket.unzip();
@@ -268,6 +282,20 @@ impl Server {
 struct Acceptor {
     app: App,
     router: Router,
+    http2_router: Router,
+}
+
+/// Version of HTTP that a client speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HttpVersion {
+    One,
+    Two,
+}
+
+/// An admitted connection: its slot, and its place in the count.
+struct Admission {
+    _slot: OwnedSemaphorePermit,
+    _counted: ConnectionGuard,
 }
 
 impl Acceptor {
@@ -305,7 +333,10 @@ impl Acceptor {
             peer::is_same_user(uid.ok().flatten())
         };
         if is_open || is_same_user().await {
-            self.serve(stream, Transport::Tcp(ours), slot).await;
+            let admission = self.admit(slot);
+            if let Some(version) = self.version_of(&stream).await {
+                self.serve(stream, Transport::Tcp(ours), version, admission).await;
+            }
         } else {
             self.refuse(stream, slot).await;
         }
@@ -313,9 +344,27 @@ impl Acceptor {
 
     async fn handle_socket(self, stream: UnixStream, slot: OwnedSemaphorePermit) {
         if peer::is_same_user(stream.peer_cred().ok().map(|peer| peer.uid())) {
-            self.serve(stream, Transport::Socket, slot).await;
+            let admission = self.admit(slot);
+            self.serve(stream, Transport::Socket, HttpVersion::One, admission).await;
         } else {
             self.refuse(stream, slot).await;
+        }
+    }
+
+    fn admit(&self, slot: OwnedSemaphorePermit) -> Admission {
+        Admission { _slot: slot, _counted: self.app.connections.connected() }
+    }
+
+    /// Waits for the first bytes; returns `None` if the connection is to be closed without any.
+    async fn version_of(&self, stream: &TcpStream) -> Option<HttpVersion> {
+        let mut is_ending = self.app.ending.clone();
+        tokio::select! {
+            found = timeout(self.app.timeouts.head, speaks_http2(stream)) => {
+                let is_http2 = found.ok()?.ok()?;
+                Some(if is_http2 { HttpVersion::Two } else { HttpVersion::One })
+            }
+            () = self.app.limiter.wait_for_eviction() => None,
+            () = wait_for_shutdown(&mut is_ending) => None,
         }
     }
 
@@ -340,10 +389,11 @@ impl Acceptor {
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         transport: Transport,
-        slot: OwnedSemaphorePermit,
+        version: HttpVersion,
+        admission: Admission,
     ) {
-        let Self { app, router } = self;
-        let _counted = app.connections.connected();
+        let Self { app, router, http2_router } = self;
+        let router = if version == HttpVersion::Two { http2_router } else { router };
         let mut is_ending = app.ending.clone();
         let (count, mut open) = watch::channel(0);
         let connection = ConnectionId::next();
@@ -361,18 +411,29 @@ impl Acceptor {
         let mut stream = TimeoutWriter::new(stream);
         stream.set_timeout(Some(app.timeouts.write));
         let io = TokioIo::new(Box::pin(stream));
-        let connection = http1::Builder::new()
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
             .timer(TokioTimer::new())
             .header_read_timeout(app.timeouts.head)
-            .max_buf_size(MAX_HEAD_BYTES)
-            .serve_connection(io, service)
-            .with_upgrades();
+            .max_buf_size(MAX_HEAD_BYTES);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(HTTP2_PING_INTERVAL)
+            .max_concurrent_streams(MAX_HTTP2_STREAMS)
+            .max_header_list_size(MAX_HEAD_BYTES as u32);
+        let builder = match version {
+            HttpVersion::One => builder.http1_only(),
+            HttpVersion::Two => builder.http2_only(),
+        };
+        let connection = builder.serve_connection_with_upgrades(io, service);
         tokio::pin!(connection);
         loop {
             tokio::select! {
                 ended = connection.as_mut() => {
                     // Other connection errors are the peer's problem.
-                    if ended.is_err_and(|error| is_write_timeout(&error)) {
+                    if ended.is_err_and(|error| is_write_timeout(error.as_ref())) {
                         let limit = app.timeouts.write;
                         tracing::info!(?limit, "a client does not read: its connection is closed");
                     }
@@ -387,11 +448,11 @@ impl Acceptor {
                 () = app.limiter.wait_for_eviction(), if *open.borrow() == 0 => break,
             }
         }
-        drop(slot);
+        drop(admission);
     }
 }
 
-fn is_write_timeout(error: &hyper::Error) -> bool {
+fn is_write_timeout(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
 }

@@ -13,7 +13,7 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 
 use crate::{api_error::ApiError, peer::Transport, routes, state::App, token::Token};
@@ -30,7 +30,7 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     };
     let mut response = match checked {
         Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+        Err(error) => error.answer(request.headers()),
     };
     app.connections.answered(response.status());
     let headers = response.headers_mut();
@@ -43,8 +43,11 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
 fn check_headers(transport: Transport, headers: &HeaderMap, authority: Option<&str>) -> Result<(), ApiError> {
     let Transport::Tcp(ours) = transport else { return Ok(()) };
     let mut hosts = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(ApiError::bad_request("one Host header is needed"));
+    let host = match (hosts.next(), hosts.next(), authority) {
+        (Some(host), None, _) => host,
+        // HTTP/2 names the host in `:authority` (RFC 9113, section 8.3.1).
+        (None, None, Some(authority)) => authority.as_bytes(),
+        _ => return Err(ApiError::bad_request("one Host header is needed")),
     };
     // Outside the loopback the host's names are unknown: the token stops rebound names, since pages of other origins do
     // not have it.

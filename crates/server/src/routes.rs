@@ -12,6 +12,7 @@ mod index;
 mod ingest;
 mod live;
 mod otlp;
+mod otlp_grpc;
 mod own;
 mod page;
 mod permissions;
@@ -20,7 +21,11 @@ mod session_history;
 mod status;
 mod stop;
 
-use axum::{Router, http::StatusCode, middleware};
+use axum::{
+    Router,
+    http::{HeaderMap, StatusCode},
+    middleware,
+};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use subscope_model::{
@@ -176,6 +181,22 @@ pub(crate) fn router(app: App) -> Router {
     } else {
         api_routes().0.merge(page::routes()).fallback(page::not_found)
     };
+    guarded(router, app)
+}
+
+/// Returns the routes over HTTP/2: those of OpenTelemetry alone. Their answers are small, so a client that does not read
+/// them holds little.
+pub(crate) fn http2_router(app: App) -> Router {
+    let over_http = OpenApiRouter::new()
+        .routes(routes!(otlp::traces))
+        .routes(routes!(otlp::logs))
+        .routes(routes!(otlp::metrics));
+    let router = over_http.split_for_parts().0.merge(otlp_grpc::routes());
+    let not_found = async |headers: HeaderMap| ApiError::not_found("route over HTTP/2").answer(&headers);
+    guarded(router.fallback(not_found), app)
+}
+
+fn guarded(router: Router<App>, app: App) -> Router {
     router
         .method_not_allowed_fallback(async || {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")

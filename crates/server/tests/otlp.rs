@@ -6,77 +6,21 @@ mod common;
 
 use std::io::Write as _;
 
-use common::{HttpResponse, Running, start};
+use common::{
+    HttpResponse, Running,
+    otlp::{SCOPE, bodies, call, calls, event, gzip, logs, metric, sessions, without_nulls},
+    start,
+};
 use opentelemetry_proto::tonic::collector::{
     logs::v1::ExportLogsServiceRequest, metrics::v1::ExportMetricsServiceRequest,
     trace::v1::ExportTraceServiceRequest,
 };
 use prost::Message as _;
 use serde_json::{Value, json};
-use subscope_testkit::fixtures::{recording, text};
+use subscope_testkit::fixtures::recording;
 
 const JSON: &str = "content-type: application/json\r\n";
 const PROTOBUF: &str = "content-type: application/x-protobuf\r\n";
-
-/// Bodies of a recording: path and body.
-fn bodies(scenario: &str) -> Vec<(String, Value)> {
-    let files = recording("2.1.330", scenario).otel();
-    let lines: Vec<Value> = files
-        .iter()
-        .flat_map(|file| {
-            text(file).lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>()
-        })
-        .collect();
-    let path = |line: &Value| line["path"].as_str().unwrap().strip_prefix("/otel").unwrap().to_owned();
-    lines.into_iter().map(|line| (path(&line), line["body"].clone())).collect()
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
-/// A log event of Claude Code.
-fn event(session: &str, name: &str, more: &[(&str, &str)]) -> Value {
-    let pairs = [("session.id", session), ("event.name", name)].into_iter().chain(more.iter().copied());
-    let attributes: Vec<Value> =
-        pairs.map(|(key, text)| json!({ "key": key, "value": { "stringValue": text } })).collect();
-    json!({ "timeUnixNano": "1795293870000000000", "attributes": attributes })
-}
-
-fn logs(service: &str, scope: &str, records: &[Value]) -> Value {
-    let resource = json!({ "attributes": [{ "key": "service.name", "value": { "stringValue": service } }] });
-    json!({ "resourceLogs": [{ "resource": resource, "scopeLogs": [{ "scope": { "name": scope }, "logRecords": records }] }] })
-}
-
-const SCOPE: &str = "com.anthropic.claude_code.events";
-
-fn call(session: &str, id: &str) -> Value {
-    event(session, "tool_decision", &[("tool_use_id", id), ("tool_name", "Bash"), ("decision", "accept")])
-}
-
-fn sessions(server: &Running) -> Vec<String> {
-    let all = server.get("/api/v1/sessions").json();
-    let mut ids: Vec<String> = all["sessions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["id"].as_str().unwrap().to_owned())
-        .collect();
-    ids.sort();
-    ids
-}
-
-fn metric(server: &Running, name: &str) -> u64 {
-    let text = server.get("/metrics").body;
-    let line = text.lines().find(|line| line.starts_with(&format!("subscope_{name} "))).unwrap();
-    line.rsplit(' ').next().unwrap().parse().unwrap()
-}
-
-fn calls(server: &Running, session: &str) -> u64 {
-    server.get(&format!("/api/v1/sessions/{session}/tree")).json()["summary"]["tool_calls"].as_u64().unwrap()
-}
 
 #[test]
 fn recorded_bodies_become_the_tree_of_their_session_in_any_encoding() {
@@ -124,18 +68,6 @@ fn recorded_bodies_become_the_tree_of_their_session_in_any_encoding() {
         assert_eq!(tree["summary"]["unattributed_usage"]["total_tokens"], 0);
         assert_eq!(tree["problems"], json!([]));
         assert_eq!(metric(&server, "otlp_requests_total"), 27);
-    }
-}
-
-/// A value without fields that are null: opentelemetry-proto reads none.
-fn without_nulls(value: &mut Value) {
-    match value {
-        Value::Array(values) => values.iter_mut().for_each(without_nulls),
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(without_nulls);
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

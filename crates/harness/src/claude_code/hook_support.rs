@@ -8,7 +8,7 @@ use super::{ClaudeCode, HOOK, hook_events, layout::HOME_FOLDER};
 use crate::{
     Harness, Home, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
-    otel_setup::{OtelSetup, OtelTarget, by_protocol, json},
+    otel_setup::{OtelSetup, OtelTarget, json},
 };
 
 /// How hooks are written in its settings.
@@ -45,8 +45,7 @@ pub(super) const OTEL_SETUP: OtelSetup = OtelSetup {
         let is_enabled = variable("CLAUDE_CODE_ENABLE_TELEMETRY").is_some_and(|value| value != "0");
         match variable(ENDPOINT) {
             Some(url) if is_enabled && (exports("OTEL_LOGS_EXPORTER") || exports("OTEL_TRACES_EXPORTER")) => {
-                let protocol = variable("OTEL_EXPORTER_OTLP_PROTOCOL");
-                by_protocol(protocol.as_deref().unwrap_or("http/protobuf"), &url)
+                OtelTarget::Receiver(url)
             }
             _ => OtelTarget::Nowhere,
         }

@@ -28,7 +28,7 @@ use subscope_decode::{
 };
 use subscope_model::ToolClass;
 
-use crate::otel_setup::{OtelSetup, OtelTarget, by_protocol};
+use crate::otel_setup::{OtelSetup, OtelTarget};
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables};
 
 /// The harness.
@@ -88,10 +88,9 @@ const OTEL_SETUP: OtelSetup = OtelSetup {
         let settings: toml::Table = text.parse().unwrap_or_default();
         let exporters = ["exporter", "trace_exporter"].into_iter();
         let exporters = exporters.filter_map(|name| settings.get("otel")?.get(name)?.as_table());
-        let endpoint = |(protocol, exporter): (&String, &toml::Value)| {
-            Some(by_protocol(protocol, exporter.get("endpoint")?.as_str()?))
-        };
-        exporters.flatten().find_map(endpoint).unwrap_or(OtelTarget::Nowhere)
+        let endpoint = |exporter: &toml::Value| exporter.get("endpoint")?.as_str().map(str::to_owned);
+        let mut endpoints = exporters.flat_map(toml::Table::values).filter_map(endpoint);
+        endpoints.next().map_or(OtelTarget::Nowhere, OtelTarget::Receiver)
     },
     how: |url| {
         format!(

@@ -34,7 +34,7 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 use self::layout::{HOME_FOLDER, HOME_VARIABLE, PROJECTS};
-use crate::otel_setup::{OtelSetup, OtelTarget, by_protocol, json};
+use crate::otel_setup::{OtelSetup, OtelTarget, json};
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables};
 
 /// The harness.
@@ -99,7 +99,7 @@ pub const OTEL: Dialect = Dialect::new(&DialectSpec {
     })
 });
 
-/// The object `telemetry` of its settings: gRPC unless it names HTTP.
+/// The object `telemetry` of its settings.
 const OTEL_SETUP: OtelSetup = OtelSetup {
     file: Some("settings.json"),
     target: |text, _| {
@@ -108,13 +108,13 @@ const OTEL_SETUP: OtelSetup = OtelSetup {
         let word = |name: &str| telemetry.get(name)?.as_str();
         match (telemetry["enabled"] == true, word("outfile"), word("otlpEndpoint")) {
             (true, Some(file), _) => OtelTarget::File(file.to_owned()),
-            (true, None, Some(url)) => by_protocol(word("otlpProtocol").unwrap_or("grpc"), url),
+            (true, None, Some(url)) => OtelTarget::Receiver(url.to_owned()),
             _ => OtelTarget::Nowhere,
         }
     },
     how: |url| {
         format!(
-            "in its settings.json: {{ \"telemetry\": {{ \"enabled\": true, \"target\": \"local\", \"otlpEndpoint\": \"{url}\", \"otlpProtocol\": \"http\" }} }}"
+            "in its settings.json: {{ \"telemetry\": {{ \"enabled\": true, \"target\": \"local\", \"otlpEndpoint\": \"{url}\" }} }}"
         )
     },
 };

@@ -13,7 +13,7 @@ use axum::{
 };
 use subscope_hub::{Encoding, Signal, otlp_answer};
 
-use crate::{api_error::ApiError, ask::ask, body, state::App};
+use crate::{api_error::ApiError, ask::ask, otlp_body::OtlpBody, state::App};
 
 /// Counters of records since the server started.
 #[derive(Debug, Default)]
@@ -90,27 +90,36 @@ impl OtlpRequest {
     async fn ingest(self, signal: Signal) -> Result<Response, ApiError> {
         let Self { app, headers, body } = self;
         // A sender of OpenTelemetry comes again after 429, not after a time-out.
-        let busy = |error: ApiError| error.or_too_many_requests();
-        let (encoding, bytes, permit) = body::read_otlp(&app, &headers, body).await.map_err(busy)?;
-        // Reading takes up to a second for the largest body.
-        let hub = app.hub.clone();
-        let divided = tokio::task::spawn_blocking(move || hub.otlp_ingests(signal, encoding, &bytes)).await;
-        let divided = divided.map_err(|error| ApiError::unavailable(error.to_string()))?;
-        let divided = divided.map_err(ApiError::bad_request)?;
-        for ingest in divided.ingests {
-            ask(|reply| app.hub.ingest(ingest, reply)).await.map_err(busy)??;
-        }
-        drop(permit);
-        let count = &app.otlp;
-        count.requests.fetch_add(1, Ordering::Relaxed);
-        count.records.fetch_add(divided.records, Ordering::Relaxed);
-        count.foreign.fetch_add(divided.foreign, Ordering::Relaxed);
-        count.broken.fetch_add(divided.broken.len() as u64, Ordering::Relaxed);
-        let content_type = match encoding {
+        let body = OtlpBody::read(&app, &headers, body).await.map_err(ApiError::or_too_many_requests)?;
+        let content_type = match body.encoding {
             Encoding::Json => "application/json",
             Encoding::Protobuf => "application/x-protobuf",
         };
-        let answer = otlp_answer(signal, encoding, &divided.broken);
+        let answer = ingest(&app, signal, body).await?;
         Ok(([(header::CONTENT_TYPE, content_type)], answer).into_response())
     }
+}
+
+/// Ingests the records of a body. Returns the answer, in the encoding of the body, after they are stored.
+///
+/// # Errors
+///
+/// 400 if it is not such a request, 429 if there is no room now, 503 if the store failed.
+pub(super) async fn ingest(app: &App, signal: Signal, body: OtlpBody) -> Result<Vec<u8>, ApiError> {
+    let OtlpBody { encoding, bytes, permit } = body;
+    // Reading takes up to a second for the largest body.
+    let hub = app.hub.clone();
+    let dividing = tokio::task::spawn_blocking(move || hub.otlp_ingests(signal, encoding, &bytes));
+    let divided = dividing.await.map_err(|error| ApiError::unavailable(error.to_string()))?;
+    let divided = divided.map_err(ApiError::bad_request)?;
+    for ingest in divided.ingests {
+        ask(|reply| app.hub.ingest(ingest, reply)).await.map_err(ApiError::or_too_many_requests)??;
+    }
+    drop(permit);
+    let count = &app.otlp;
+    count.requests.fetch_add(1, Ordering::Relaxed);
+    count.records.fetch_add(divided.records, Ordering::Relaxed);
+    count.foreign.fetch_add(divided.foreign, Ordering::Relaxed);
+    count.broken.fetch_add(divided.broken.len() as u64, Ordering::Relaxed);
+    Ok(otlp_answer(signal, encoding, &divided.broken))
 }

@@ -34,20 +34,11 @@ fn target(harness: &dyn Harness, setup: &OtelSetup, url: &str, environment: &Env
 
 fn check(title: &str, target: &OtelTarget, url: &str, how: &str) -> Check {
     match target {
-        OtelTarget::Http(endpoint) if is_same_port(endpoint, url) => {
+        OtelTarget::Receiver(endpoint) if is_same_port(endpoint, url) => {
             Check::ok(NAME, format!("{title} sends OpenTelemetry to the hub: {endpoint}"))
         }
-        OtelTarget::Http(endpoint) => {
+        OtelTarget::Receiver(endpoint) => {
             Check::ok(NAME, format!("{title} sends OpenTelemetry to {endpoint}, not to the hub at {url}"))
-                .hint(how)
-        }
-        OtelTarget::Grpc(endpoint) if is_same_port(endpoint, url) => Check::warning(
-            NAME,
-            format!("{title} sends OpenTelemetry to the hub by gRPC, which it does not take: {endpoint}"),
-        )
-        .hint(how),
-        OtelTarget::Grpc(endpoint) => {
-            Check::ok(NAME, format!("{title} sends OpenTelemetry to {endpoint} by gRPC, not to the hub"))
                 .hint(how)
         }
         OtelTarget::File(file) => Check::ok(NAME, format!("{title} writes OpenTelemetry into {file}")),
@@ -80,17 +71,15 @@ mod tests {
             let check = check("X", &target, url, "do so");
             (check.state, check.says, check.hint)
         };
-        let http = |url: &str| OtelTarget::Http(url.to_owned());
+        let to = |url: &str| OtelTarget::Receiver(url.to_owned());
         for here in ["http://localhost:7337", "http://127.0.0.1:7337/v1/logs"] {
-            let (state, says, hint) = said(http(here));
+            let (state, says, hint) = said(to(here));
             assert!(state == CheckState::Ok && says.contains("to the hub: ") && hint.is_none(), "{says}");
         }
         for elsewhere in ["http://127.0.0.1:4318", "https://otel.example:7337", "nonsense"] {
-            let (state, says, hint) = said(http(elsewhere));
+            let (state, says, hint) = said(to(elsewhere));
             assert!(state == CheckState::Ok && says.contains("not to the hub") && hint.is_some(), "{says}");
         }
-        let (state, says, _) = said(OtelTarget::Grpc("http://localhost:7337".to_owned()));
-        assert!(state == CheckState::Warning && says.contains("gRPC"), "{says}");
         assert_eq!(said(OtelTarget::Nowhere).2.as_deref(), Some("do so"));
     }
 }
