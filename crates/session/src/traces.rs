@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use subscope_decode::otlp::{OTEL_GENAI, Trace};
+use subscope_decode::otlp::{CallIds, OTEL_GENAI, Trace};
 use subscope_model::{Millis, SessionId, TraceSpan};
 use subscope_track::Tracker;
 
@@ -95,8 +95,9 @@ impl SessionTraces {
         self.joined.get_or_init(|| {
             let mut joined = facts.clone();
             joined.inline_payloads(true);
+            let call_ids = CallIds::of(self.all.values());
             for trace in self.all.values() {
-                trace.observe(&mut |seen| {
+                trace.observe(&call_ids, &mut |seen| {
                     joined.absorb(seen);
                 });
             }
@@ -107,14 +108,16 @@ impl SessionTraces {
     /// Takes the events of traces that have changed: also those that were published before.
     pub(crate) fn take_events(&mut self, events: EventScope, cutoff: Option<Millis>) -> Vec<PendingEvent> {
         let mut pending = Vec::new();
-        for trace in std::mem::take(&mut self.changed) {
+        let changed = std::mem::take(&mut self.changed);
+        let call_ids = CallIds::of(self.all.values());
+        for trace in changed {
             let Some(trace) = self.all.get(&trace).filter(|_| events.is_any()) else { continue };
             let wanted = match events {
                 EventScope::Texts => EventUse::Texts { is_read_once: true },
                 EventScope::Records => EventUse::Records { is_read_once: true },
                 EventScope::Nothing | EventScope::Waits | EventScope::All => EventUse::Feed,
             };
-            trace.observe(&mut |seen| {
+            trace.observe(&call_ids, &mut |seen| {
                 let is_late = cutoff.is_some_and(|cutoff| seen.time.is_some_and(|time| time > cutoff));
                 if events.includes(&seen.fact) && !is_late {
                     pending.extend(to_pending_event(seen, OTEL_GENAI, "", wanted));

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use serde_json::{Value, json};
 use subscope_model::{Flag, Tree};
 use subscope_testkit::{
     frameworks::{ASPECTS, deliveries, facts_of_trees, framework_recordings, reduced_case, right_aspects},
@@ -148,6 +149,67 @@ fn any_order_gives_the_same_rows() {
         }
     }
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The requests as turn `turn` of one conversation: other traces and spans, days later, with the same ids of calls.
+fn as_turn(requests: &[String], turn: u64) -> Vec<String> {
+    let in_turn = |id: &mut Value| {
+        if let Some(hex) = id.as_str().filter(|hex| !hex.is_empty()) {
+            // The first digit of an id that is random, of a run of an agent too.
+            *id = Value::from(format!("{turn}{}", &hex[1..]));
+        }
+    };
+    let later = |time: &mut Value| {
+        let nanos = time.as_str().map(|nanos| nanos.parse::<u64>().unwrap());
+        *time = Value::from((nanos.unwrap() + turn * 86_400_000_000_000).to_string());
+    };
+    let session = json!({ "key": "session.id", "value": { "stringValue": "conversation" } });
+    let moved = |request: &String| {
+        let mut request: Value = serde_json::from_str(request).unwrap();
+        let groups = request["resourceSpans"].as_array_mut().unwrap().iter_mut();
+        let scopes = groups.flat_map(|group| group["scopeSpans"].as_array_mut().unwrap());
+        for span in scopes.flat_map(|scope| scope["spans"].as_array_mut().unwrap()) {
+            for name in ["traceId", "spanId", "parentSpanId"] {
+                span.get_mut(name).into_iter().for_each(in_turn);
+            }
+            ["startTimeUnixNano", "endTimeUnixNano"].iter().for_each(|name| later(&mut span[*name]));
+            let attributes = span["attributes"].as_array_mut().unwrap();
+            attributes.retain(|attribute| attribute["key"] != "session.id");
+            let runs = attributes.iter_mut().filter(|attribute| attribute["key"] == "gen_ai.agent.call.id");
+            runs.for_each(|run| in_turn(&mut run["value"]["stringValue"]));
+            attributes.push(session.clone());
+        }
+        request.to_string()
+    };
+    requests.iter().map(moved).collect()
+}
+
+/// Subagents, calls, and agents whose parent or call is not one of this tree.
+fn counts(trees: &[Tree]) -> (usize, usize, usize) {
+    let [tree] = trees else { panic!("{} sessions", trees.len()) };
+    let calls = tree.agents.iter().map(|row| row.tools.len()).sum();
+    let has = |row: &subscope_model::Agent| {
+        let parent = tree.agents.iter().find(|other| Some(&other.id) == row.parent_id.as_ref());
+        let call = row.spawned_by.as_ref();
+        parent.is_some_and(|parent| {
+            call.is_none_or(|id| parent.tools.iter().any(|call| call.id.as_ref() == Some(id)))
+        })
+    };
+    let lost = tree.agents.iter().skip(1).filter(|row| !has(row)).count();
+    (tree.agents.len() - 1, calls, lost)
+}
+
+#[test]
+fn turn_whose_calls_have_the_ids_of_an_earlier_one_adds_all_its_agents_and_calls() {
+    for recording in framework_recordings() {
+        let once = counts(&trees(&as_turn(&recording.requests, 1)));
+        let turns = [1, 2].map(|turn| as_turn(&recording.requests, turn));
+        for order in [[0, 1], [1, 0]] {
+            let both = order.iter().flat_map(|turn| turns[*turn].clone()).collect::<Vec<_>>();
+            let expected = (2 * once.0, 2 * once.1, 2 * once.2);
+            assert_eq!(counts(&trees(&both)), expected, "{} {order:?}", recording.name);
+        }
+    }
 }
 
 #[test]

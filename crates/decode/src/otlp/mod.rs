@@ -29,7 +29,7 @@ pub use record::{Attributes, LogEvent, Point, Record, Scope, Span, SpanEvent, Va
 pub use request::{session_of_line, session_of_lines, source_of_line};
 pub use spans::SpanTable;
 use subscope_model::RawJson;
-pub use trace::Trace;
+pub use trace::{CallIds, Trace};
 
 use crate::Dialect;
 

@@ -8,7 +8,7 @@ use subscope_model::{
 };
 
 use super::{
-    Trace,
+    CallIds, Trace,
     structure::{AgentPlace, Role, SpanIndex, Structure, Worker},
 };
 use crate::otlp::{SPAN_LINE, made_json};
@@ -18,9 +18,11 @@ type Observe<'s> = dyn FnMut(&Observation<'_>) + 's;
 
 impl Trace {
     /// Passes on what the trace reports: the same for the same spans, in whatever order they came.
-    pub fn observe(&self, sink: &mut Observe<'_>) {
+    ///
+    /// `call_ids` are those of all traces of the session.
+    pub fn observe(&self, call_ids: &CallIds<'_>, sink: &mut Observe<'_>) {
         let structure = Structure::of(&self.spans);
-        let mut reporter = Reporter::new(&structure, sink);
+        let mut reporter = Reporter::new(&structure, call_ids, sink);
         reporter.report_frame();
         for agent in &structure.agents {
             reporter.report_agent(agent);
@@ -47,8 +49,12 @@ struct Reporter<'r, 's> {
     sink: &'r mut Observe<'s>,
 }
 
-/// Returns the program's id of each span, or the span's own where two spans have the same.
-fn ids_of(structure: &Structure<'_>, of: Role) -> HashMap<SpanIndex, String> {
+/// Returns the program's id of each span, or the span's own where another span has the same.
+fn ids_of(
+    structure: &Structure<'_>,
+    of: Role,
+    is_owner: impl Fn(&TraceSpan) -> bool,
+) -> HashMap<SpanIndex, String> {
     let numbers = || (0..structure.spans.len()).filter(|number| structure.roles[*number] == of);
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for number in numbers() {
@@ -56,15 +62,15 @@ fn ids_of(structure: &Structure<'_>, of: Role) -> HashMap<SpanIndex, String> {
     }
     let id = |number: SpanIndex| {
         let span = structure.spans[number];
-        let own = span.own_id.as_deref().filter(|id| uses.get(id) == Some(&1));
+        let own = span.own_id.as_deref().filter(|id| uses.get(id) == Some(&1) && is_owner(span));
         (number, own.map_or_else(|| span.hex_id(), str::to_owned))
     };
     numbers().map(id).collect()
 }
 
 impl<'r, 's> Reporter<'r, 's> {
-    fn new(structure: &'r Structure<'r>, sink: &'r mut Observe<'s>) -> Self {
-        let own = ids_of(structure, Role::Agent);
+    fn new(structure: &'r Structure<'r>, call_ids: &CallIds<'_>, sink: &'r mut Observe<'s>) -> Self {
+        let own = ids_of(structure, Role::Agent, |_| true);
         let id = |agent: &AgentPlace| match agent.worker {
             Worker::Agent(number) => own.get(&number).cloned(),
             Worker::InCall(number) => Some(structure.spans[number].hex_id()),
@@ -82,7 +88,13 @@ impl<'r, 's> Reporter<'r, 's> {
                 next = parents.get(&worker).copied();
             }
         }
-        Self { structure, ids, calls: ids_of(structure, Role::Call), with_responses, sink }
+        Self {
+            structure,
+            ids,
+            calls: ids_of(structure, Role::Call, |span| call_ids.is_owner(span)),
+            with_responses,
+            sink,
+        }
     }
 
     /// Passes on one statement of a span.

@@ -6,12 +6,15 @@
 //!
 //! [`structure`] finds the agents and what belongs to them, [`emit`] says it as observations.
 
+mod call_ids;
 mod emit;
 mod structure;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use subscope_model::{SpanKind, Text, TraceSpan};
+
+pub use self::call_ids::CallIds;
 
 /// Most spans of a trace that are kept; of later ones nothing is known.
 const MAX_SPANS: usize = 1_000_000;
@@ -107,7 +110,9 @@ mod tests {
             trace.add(span(id, Some(parent), kind));
         }
         let mut responses = 0;
-        trace.observe(&mut |seen| responses += u64::from(matches!(seen.fact, Fact::Response(_))));
+        trace.observe(&CallIds::default(), &mut |seen| {
+            responses += u64::from(matches!(seen.fact, Fact::Response(_)))
+        });
         assert!(responses > 0 && responses < count);
     }
 
