@@ -17,7 +17,7 @@ use std::{
 };
 
 use subscope_client::{Client, ClientError, IngestAnswer};
-use subscope_decode::{Dialect, PROCESS_ENDS, SUBAGENT_EVENTS};
+use subscope_decode::{Dialect, PROCESS_ENDS};
 use subscope_hub::{Spooler, clock};
 use subscope_model::AgentId;
 
@@ -137,7 +137,7 @@ fn count_lines(lines: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', lines).count() as u64
 }
 
-/// Forwards posted events; the sender waits for the result.
+/// Forwards what was posted; the sender waits for the result.
 #[derive(Debug)]
 pub struct PostForwarder {
     queue: Arc<LineQueue>,
@@ -146,14 +146,18 @@ pub struct PostForwarder {
 }
 
 impl PostForwarder {
-    /// Forwards the lines and returns once they are stored or spooled. Returns the agents that a user asked to stop.
+    /// Forwards lines of a dialect and returns once they are stored or spooled. Returns the agents that a user asked to stop.
     ///
     /// # Errors
     /// If they are neither.
-    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<Vec<AgentId>, DeliveryError> {
+    pub(crate) fn forward(
+        &mut self,
+        dialect: Dialect,
+        lines: Vec<u8>,
+    ) -> Result<Vec<AgentId>, DeliveryError> {
         self.number += 1;
         let key = format!("{}/posted/{}", self.spool.source, self.number);
-        let batch = Arc::new(DeliveryBatch { dialect: SUBAGENT_EVENTS, key, lines });
+        let batch = Arc::new(DeliveryBatch { dialect, key, lines });
         let mut late = None;
         if !self.spool.is_pending() {
             let (result, received) = sync_channel(1);

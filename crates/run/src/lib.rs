@@ -4,8 +4,8 @@
 //! then to a record's file, then to a [`LineTap`], which cuts it into lines and enqueues them in bounded
 //! [`LineQueue`]s. One feeds the [`RunDriver`] of the run's own hub, which knows only this run; it also follows
 //! transcripts of sessions that [`SessionFinder`] finds. [`forward`] drains the other into the machine's hub, or into
-//! the spool for the next hub. Events posted by child processes arrive at the [`Listener`] and take the same two
-//! routes.
+//! the spool for the next hub. Events and OpenTelemetry records of child processes arrive at the [`Listener`] and take
+//! the same two routes.
 //!
 //! [`watch_processes`] runs in the machine's hub: it reports the sessions whose process has ended, including processes
 //! that subscope did not start.
@@ -18,13 +18,13 @@
 //! Absent on purpose: printing, options, rules, vendor formats (these are in `decode`).
 
 mod error;
-mod event_relay;
 pub mod forward;
 mod job;
 mod jump;
 mod line_tap;
 mod listener;
 pub mod passthrough;
+mod post_relay;
 mod process_end;
 mod process_identity;
 mod process_notes;
@@ -36,11 +36,11 @@ mod session_finder;
 mod working_folder;
 
 pub use error::CommandRunError;
-pub use event_relay::{EventRoute, Upstream, relay_events};
 pub use job::{ChildExit, ChildJob, IN_FOREGROUND, Signals, in_foreground};
 pub use jump::jump;
 pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;
+pub use post_relay::{PostRoute, RecordSessions, Upstream, relay_posts};
 pub use process_end::{EndedSessions, report_process_end};
 pub use process_notes::HarnessHome;
 pub use process_watch::watch_processes;

@@ -1,9 +1,9 @@
-//! Listener of a run for events of child processes: one route on a free loopback port.
+//! Listener of a run for events and OpenTelemetry records of child processes, on a free loopback port.
 
 use std::{thread::JoinHandle, time::Duration};
 
 use subscope_hub::HubHandle;
-use subscope_server::{EventSink, Server};
+use subscope_server::{PostSink, Server};
 use tokio::sync::oneshot;
 
 use crate::CommandRunError;
@@ -11,7 +11,7 @@ use crate::CommandRunError;
 /// Timeout of tasks after the listener has ended.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Event listener on a thread of its own; dropping ends it.
+/// Listener on a thread of its own; dropping ends it.
 #[derive(Debug)]
 pub struct Listener {
     url: String,
@@ -20,11 +20,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts the listener, which passes events to `sink`.
+    /// Starts the listener, which passes what is posted to `sink`.
     ///
     /// # Errors
     /// No port or no thread is available.
-    pub fn start(hub: HubHandle, sink: EventSink) -> Result<Self, CommandRunError> {
+    pub fn start(hub: HubHandle, sink: PostSink) -> Result<Self, CommandRunError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CommandRunError::System)?;
         let server = runtime.block_on(Server::bind_events(hub, sink)).map_err(CommandRunError::Listen)?;

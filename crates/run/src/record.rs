@@ -1,7 +1,7 @@
 //! Record of an iteration: a folder of files that are written incrementally, so that it is readable after a crash.
 //!
-//! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (raw bytes), `posted.jsonl` (events of child
-//! processes, if any), `trace.json` (rewritten from time to time) and `meta.json`. The folder is named by the run's id
+//! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (raw bytes), `posted.jsonl` and
+//! `otlp.jsonl` (events and OpenTelemetry records of child processes, if any), `trace.json` (rewritten from time to time) and `meta.json`. The folder is named by the run's id
 //! until the session is known, then renamed. Only letters and digits of an id are used in the name.
 
 use std::{
@@ -17,7 +17,7 @@ use subscope_export::{
 };
 use subscope_model::{IterationMeta, IterationStatus, Millis, Trace};
 
-use crate::CommandRunError;
+use crate::{CommandRunError, post_relay::PostLogs};
 
 /// The child's standard output.
 pub const STDOUT: &str = "stdout.log";
@@ -25,6 +25,8 @@ pub const STDOUT: &str = "stdout.log";
 pub const STDERR: &str = "stderr.log";
 /// Events posted by child processes.
 pub const POSTED: &str = "posted.jsonl";
+/// OpenTelemetry records posted by child processes.
+pub const OTLP: &str = "otlp.jsonl";
 /// Maximum length of the name in a folder name.
 const MAX_NAME_CHARACTERS: usize = 60;
 
@@ -54,18 +56,19 @@ pub struct Record {
     pub meta: IterationMeta,
 }
 
-/// Writer of posted events; the file is created with the first event.
+/// Writer of what was posted; the file is created with the first lines.
 #[derive(Debug)]
-pub struct EventsLog {
+pub struct PostLog {
     folder: FolderPath,
+    name: &'static str,
     file: Option<File>,
 }
 
-impl EventsLog {
-    /// Appends lines, best effort: events are stored and shown elsewhere too.
+impl PostLog {
+    /// Appends lines, best effort: they are stored and shown elsewhere too.
     pub(crate) fn write(&mut self, lines: &[u8]) {
         if self.file.is_none() {
-            let path = self.folder.lock().unwrap_or_else(PoisonError::into_inner).join(POSTED);
+            let path = self.folder.lock().unwrap_or_else(PoisonError::into_inner).join(self.name);
             self.file = open_append(&path).ok();
         }
         if let Some(file) = &mut self.file {
@@ -128,9 +131,10 @@ impl Record {
         open_append(&path).map_err(record_error(&path))
     }
 
-    /// Returns the writer of posted events.
-    pub fn events_log(&self) -> EventsLog {
-        EventsLog { folder: Arc::clone(&self.folder), file: None }
+    /// Returns the writers of what is posted.
+    pub fn post_logs(&self) -> PostLogs {
+        let log = |name| PostLog { folder: Arc::clone(&self.folder), name, file: None };
+        PostLogs { events: log(POSTED), records: log(OTLP) }
     }
 
     /// Sets the session; the first one renames the folder.
@@ -239,7 +243,7 @@ mod tests {
         let mut first = Record::begin(base.path(), "t", meta()).unwrap();
         let second = Record::begin(base.path(), "t", meta()).unwrap();
         assert_ne!(first.folder(), second.folder());
-        let mut log = first.events_log();
+        let mut log = first.post_logs().events;
         first.set_session("5e551011-x").unwrap();
         log.write(b"{}\n");
         assert!(first.folder().ends_with("5e551011_t_beads-123-sub-test"), "{:?}", first.folder());

@@ -38,7 +38,7 @@ pub use session_reader::{
     HistoryRequest, HistoryResult, PayloadReader, SessionHistory, SessionReader, UnreadableSession,
 };
 pub use state::{
-    Demo, DemoReader, EventSink, ForwardingReader, IndexRequest, Indexer, SendingReader, SetupReader,
+    Demo, DemoReader, ForwardingReader, IndexRequest, Indexer, PostSink, SendingReader, SetupReader,
     TerminalJumper,
 };
 pub use token::{Token, TokenError, random_hex};

@@ -38,8 +38,8 @@ use crate::{
     routes,
     session_reader::SessionReader,
     state::{
-        App, AppState, Demo, EventSink, ForwardingReader, Indexer, MAX_LIVE_FEEDS, SendingReader,
-        SetupReader, TerminalJumper, wait_for_shutdown,
+        App, AppState, Demo, ForwardingReader, Indexer, MAX_LIVE_FEEDS, PostSink, SendingReader, SetupReader,
+        TerminalJumper, wait_for_shutdown,
     },
     token::Token,
 };
@@ -212,16 +212,16 @@ impl Server {
         Ok(Self { tcp, socket, app: Arc::new(app), ending })
     }
 
-    /// Binds an ingest-only listener to a free loopback port, for events of a run's child processes. It answers no
-    /// queries: an observed agent must not read other sessions.
+    /// Binds an ingest-only listener to a free loopback port, for events and OpenTelemetry records of a run's child
+    /// processes. It answers no queries: an observed agent must not read other sessions.
     ///
     /// # Errors
     ///
     /// See [`ListenError`].
-    pub async fn bind_events(hub: HubHandle, event_sink: EventSink) -> Result<Self, ListenError> {
+    pub async fn bind_events(hub: HubHandle, post_sink: PostSink) -> Result<Self, ListenError> {
         let (tcp, address) = bind_tcp(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let (ending, is_ending) = watch::channel(false);
-        let app = AppState { event_sink: Some(event_sink), ..AppState::new(hub, address, is_ending) };
+        let app = AppState { post_sink: Some(post_sink), ..AppState::new(hub, address, is_ending) };
         Ok(Self { tcp, socket: None, app: Arc::new(app), ending })
     }
 
@@ -327,7 +327,7 @@ impl Acceptor {
         let _ = stream.set_nodelay(true);
         // The token is checked per request. Child processes of a run post events without one, as any user.
         let is_open =
-            self.app.token.is_some() || (self.app.event_sink.is_some() && !peer::IDENTIFIES_TCP_PEERS);
+            self.app.token.is_some() || (self.app.post_sink.is_some() && !peer::IDENTIFIES_TCP_PEERS);
         let is_same_user = async || {
             let uid = tokio::task::spawn_blocking(move || peer::tcp_uid(from, ours)).await;
             peer::is_same_user(uid.ok().flatten())

@@ -173,11 +173,11 @@ fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .split_for_parts()
 }
 
-/// Returns the routes protected by the request guard; for an ingest-only listener only that of events.
+/// Returns the routes protected by the request guard; for an ingest-only listener only those of events and OpenTelemetry.
 pub(crate) fn router(app: App) -> Router {
-    let router = if app.event_sink.is_some() {
+    let router = if app.post_sink.is_some() {
         let events = OpenApiRouter::new().routes(routes!(events::post)).split_for_parts().0;
-        events.fallback(async || ApiError::not_found("route"))
+        events.merge(otlp_routes()).fallback(async || ApiError::not_found("route"))
     } else {
         api_routes().0.merge(page::routes()).fallback(page::not_found)
     };
@@ -187,13 +187,17 @@ pub(crate) fn router(app: App) -> Router {
 /// Returns the routes over HTTP/2: those of OpenTelemetry alone. Their answers are small, so a client that does not read
 /// them holds little.
 pub(crate) fn http2_router(app: App) -> Router {
-    let over_http = OpenApiRouter::new()
+    let router = otlp_routes().merge(otlp_grpc::routes());
+    let not_found = async |headers: HeaderMap| ApiError::not_found("route over HTTP/2").answer(&headers);
+    guarded(router.fallback(not_found), app)
+}
+
+fn otlp_routes() -> Router<App> {
+    let routes = OpenApiRouter::new()
         .routes(routes!(otlp::traces))
         .routes(routes!(otlp::logs))
         .routes(routes!(otlp::metrics));
-    let router = over_http.split_for_parts().0.merge(otlp_grpc::routes());
-    let not_found = async |headers: HeaderMap| ApiError::not_found("route over HTTP/2").answer(&headers);
-    guarded(router.fallback(not_found), app)
+    routes.split_for_parts().0
 }
 
 fn guarded(router: Router<App>, app: App) -> Router {

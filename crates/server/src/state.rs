@@ -28,8 +28,8 @@ pub(crate) const BUDGET_BYTES: usize = 512 << 20;
 /// Unit of allocation from the budget in bytes.
 pub(crate) const BUDGET_UNIT: usize = 64 << 10;
 
-/// Callback that ingests a posted event and replies when it is stored. It must not block.
-pub type EventSink = Arc<
+/// Callback that ingests what was posted, an event or OpenTelemetry records, and replies when it is stored. It must not block.
+pub type PostSink = Arc<
     dyn Fn(Ingest, ReplyCallback<Result<IngestReceipt, IngestError>>) -> Result<(), AskError> + Send + Sync,
 >;
 
@@ -75,8 +75,8 @@ pub(crate) type App = Arc<AppState>;
 /// Fields of [`App`].
 pub(crate) struct AppState {
     pub(crate) hub: HubHandle,
-    /// Receives posted events instead of the hub; there are no other routes then.
-    pub(crate) event_sink: Option<EventSink>,
+    /// Receives what is posted instead of the hub; only routes for that exist then.
+    pub(crate) post_sink: Option<PostSink>,
     /// Reads sessions from their sources, if set.
     pub(crate) session_reader: Option<SessionReader>,
     /// Indexes folders and the full text, if set.
@@ -113,11 +113,23 @@ pub(crate) struct AppState {
 }
 
 impl AppState {
+    /// Passes what was posted to the hub, or to what takes its place.
+    pub(crate) fn ingest(
+        &self,
+        ingest: Ingest,
+        reply: ReplyCallback<Result<IngestReceipt, IngestError>>,
+    ) -> Result<(), AskError> {
+        match &self.post_sink {
+            Some(post_sink) => post_sink(ingest, reply),
+            None => self.hub.ingest(ingest, reply),
+        }
+    }
+
     /// Creates the state of an ingest-only listener, without its sink.
     pub(crate) fn new(hub: HubHandle, address: SocketAddr, ending: watch::Receiver<bool>) -> Self {
         Self {
             hub,
-            event_sink: None,
+            post_sink: None,
             session_reader: None,
             indexer: None,
             setup: None,

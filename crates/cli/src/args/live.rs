@@ -54,6 +54,7 @@ pub(crate) struct WatchArgs {
 Examples:
   subscope run -- claude -p \"Review this branch\"
   subscope run -- codex exec \"Review this branch\"            also opencode run, copilot -p, gemini -p, qwen -p
+  subscope run -- python my_agents.py                        any agent framework that speaks OpenTelemetry
   subscope run -- claude                                     interactive; `subscope watch` in another terminal shows its agents
   subscope run --iterations 5 --until-success -- ./agent.sh  record each run below .subscope/iterations
   subscope run --render -- claude -p \"…\" > log.txt           print the readable view in place of the command's output
@@ -62,7 +63,7 @@ The output of the command passes through unchanged, and its exit code is returne
 
 `claude -p` without --output-format gets options that make it print a stream of events (--verbose shows them); subscope prints what it would have printed without them. `codex`, `opencode`, `copilot`, `gemini` and `qwen` get no options: subscope follows the sessions that begin in the working folder while the command runs, or continue there if it resumes one.
 
-The command and everything it starts can publish events of their own subagents to the address in CPE_SUBAGENT_LOGGING_ADDRESS.")]
+The command and everything it starts can publish events of their own subagents to the address in CPE_SUBAGENT_LOGGING_ADDRESS. Programs of other commands send their OpenTelemetry there (OTEL_EXPORTER_OTLP_ENDPOINT), unless the environment names another receiver.")]
 pub(crate) struct RunArgs {
     /// The command and its arguments.
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]

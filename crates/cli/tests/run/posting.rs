@@ -44,7 +44,7 @@ impl Posting {
         Self { child, address: url.trim().strip_prefix("http://").unwrap().to_owned(), go }
     }
 
-    fn request(&self, bytes: &[u8]) -> (u16, String) {
+    pub(super) fn request(&self, bytes: &[u8]) -> (u16, String) {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         exchange(stream, bytes)
@@ -116,7 +116,7 @@ fn events_of_descendants_are_shown_and_kept_as_one_session_of_the_run() {
 }
 
 #[test]
-fn the_listener_takes_events_and_answers_nothing_else() {
+fn the_listener_takes_events_and_records_and_answers_nothing_else() {
     let env = env();
     let posting = Posting::start(&env, "--no-store", None);
     let at = posting.address.clone();
@@ -143,6 +143,9 @@ fn the_listener_takes_events_and_answers_nothing_else() {
     assert_eq!(posting.post(&value!({"subagentName": "x"})).0, 400);
     assert!(posting.post(&value!({"subagentName": "x"})).1.contains("subagentRunId"));
     assert_eq!(posting.post(&event).0, 200);
+    for path in ["/v1/traces", "/v1/logs", "/v1/metrics"] {
+        assert_eq!(posting.request(&super::posting::posting(&at, path, "", b"{}")).0, 200, "{path}");
+    }
     posting.end();
 }
 

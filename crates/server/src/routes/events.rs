@@ -49,10 +49,7 @@ pub(super) async fn post(
 ) -> Result<Json<AcceptedEvent>, ApiError> {
     join_lines(&mut bytes);
     let (ingest, run) = resolve_session(&app, bytes, connection).await?;
-    let taken = match &app.event_sink {
-        Some(event_sink) => ask(|reply| event_sink(ingest, reply)).await??,
-        None => ask(|reply| app.hub.ingest(ingest, reply)).await??,
-    };
+    let taken = ask(|reply| app.ingest(ingest, reply)).await??;
     let stop = taken.to_stop.contains(&run);
     Ok(Json(AcceptedEvent { accepted: true, repeat: taken.is_repeat, problems: taken.problems, stop }))
 }

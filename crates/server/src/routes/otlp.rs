@@ -113,7 +113,7 @@ pub(super) async fn ingest(app: &App, signal: Signal, body: OtlpBody) -> Result<
     let divided = dividing.await.map_err(|error| ApiError::unavailable(error.to_string()))?;
     let divided = divided.map_err(ApiError::bad_request)?;
     for ingest in divided.ingests {
-        ask(|reply| app.hub.ingest(ingest, reply)).await.map_err(ApiError::or_too_many_requests)??;
+        ask(|reply| app.ingest(ingest, reply)).await.map_err(ApiError::or_too_many_requests)??;
     }
     drop(permit);
     let count = &app.otlp;

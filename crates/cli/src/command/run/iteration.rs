@@ -20,13 +20,13 @@ use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Tree, Update};
 use subscope_render::render_tree;
 use subscope_run::{
-    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EndedSessions, EventRoute, FollowedSessions,
-    HarnessHome, LineQueue, LineTap, Listener, RunDriver, RunHandle, SessionFinder, SessionName,
-    WorkingFolder,
+    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EndedSessions, FollowedSessions, HarnessHome,
+    LineQueue, LineTap, Listener, PostRoute, RecordSessions, RunDriver, RunHandle, SessionFinder,
+    SessionName, WorkingFolder,
     forward::{ForwardThread, Undelivered},
     passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
-    relay_events, report_process_end,
+    relay_posts, report_process_end,
 };
 
 use super::{OUTER_RUN, RunSession, name_stamp, printer::Printer};
@@ -57,14 +57,44 @@ const TRACE_EVENTS: usize = 20_000;
 /// The child process with everything that lives as long.
 struct RunningChild {
     job: ChildJob,
-    session: Arc<SessionName>,
-    own_name: String,
+    names: SessionNames,
     hub: Hub,
     feed: HubSubscription,
     forward_thread: Option<ForwardThread>,
     shutdown: RunHandle,
     followed: FollowedSessions,
     waiting: JoinHandle<Result<(EndedSessions, PassthroughResult), CommandRunError>>,
+}
+
+/// What the sessions of a command are called.
+struct SessionNames {
+    detected: Arc<SessionName>,
+    /// The session of events without one.
+    own_name: String,
+    records: RecordSessions,
+}
+
+/// Sessions of the command that are shown and recorded.
+struct ShownSessions {
+    /// The first one, if it is known.
+    id: Option<SessionId>,
+    trees: Vec<Tree>,
+}
+
+impl SessionNames {
+    /// Returns the session that the harness names; else that of posted events, and those of posted records.
+    fn shown(&self, feed: &mut HubSubscription) -> ShownSessions {
+        let named = self.detected.get(Duration::ZERO);
+        let is_named = named != self.own_name;
+        let mut ids = vec![SessionId::from(named.as_str())];
+        if !is_named {
+            ids.extend(self.records.ids());
+        }
+        let trees: Vec<Tree> = ids.iter().filter_map(|id| feed.tree(id)).collect();
+        let of_records = trees.iter().map(|tree| &tree.session.id).find(|id| id.as_str() != self.own_name);
+        let id = if is_named { ids.first() } else { of_records };
+        ShownSessions { id: id.cloned(), trees }
+    }
 }
 
 /// Runs the command once. Returns its exit, and whether its output could not be written; that of the next iteration
@@ -133,14 +163,15 @@ fn start(
         .map_err(|error| CommandRunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
     let route = match (run.upstream, forward_handle) {
-        (Some(upstream), _) => EventRoute::Upstream(upstream),
-        (None, Some(forward_handle)) => EventRoute::Forward(forward_handle),
-        (None, None) => EventRoute::Nowhere,
+        (Some(upstream), _) => PostRoute::Upstream(upstream),
+        (None, Some(forward_handle)) => PostRoute::Forward(forward_handle),
+        (None, None) => PostRoute::Nowhere,
     };
     let patience = if run.plan.harness.is_some() && is_read { SESSION_ID_TIMEOUT } else { Duration::ZERO };
-    let log = record.map(Record::events_log);
+    let logs = record.map(Record::post_logs);
     let cwd = run.context.environment.working_folder().to_string_lossy().into_owned();
-    let sink = relay_events(hub.handle(), (Arc::clone(&session), cwd), route, patience, log)?;
+    let (sink, record_sessions) =
+        relay_posts(hub.handle(), (Arc::clone(&session), cwd), route, patience, logs)?;
     let listener = Listener::start(hub.handle(), sink)?;
 
     let reports_by_hooks = run.plan.has_hooks || run.plan.mode == ObserveMode::Interactive;
@@ -152,6 +183,7 @@ fn start(
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
     command.env(OUTER_RUN, &run.id);
+    command.envs(run.otlp_variables(listener.url()));
     let logs_errors = record.is_some() && run.plan.mode != ObserveMode::Interactive;
     let piped = |is_piped| if is_piped { Stdio::piped() } else { Stdio::inherit() };
     let streams = (piped(is_read), piped(logs_errors));
@@ -226,6 +258,7 @@ fn start(
     // What a harness prints is its own session; another program may print a recording.
     let (is_harness, events_session, processes) =
         (run.plan.harness.is_some(), own_name.clone(), followed.clone());
+    let posted = record_sessions.clone();
     let waiting = spawn("wait", move || {
         let ended = waited.wait();
         drop(guard);
@@ -237,12 +270,16 @@ fn start(
         if let Some(finder) = finder {
             finder.finish();
         }
-        let is_own = |session: &str| is_harness || session == events_session;
+        let posted = posted.ids();
+        let is_own = |session: &str| {
+            is_harness || session == events_session || posted.iter().any(|id| id.as_str() == session)
+        };
         let ended = ended.map(|exit| report_process_end(&handle, &all, exit, &processes, is_own));
         all.end();
         Ok((ended?, passed))
     })?;
-    Ok(RunningChild { job, session, own_name, hub, feed, forward_thread, shutdown, followed, waiting })
+    let names = SessionNames { detected: session, own_name, records: record_sessions };
+    Ok(RunningChild { job, names, hub, feed, forward_thread, shutdown, followed, waiting })
 }
 
 /// Returns the homes of harnesses whose processes can be found.
@@ -333,16 +370,16 @@ impl IterationObserver<'_> {
             let what = format!("{} events were not shown: the screen was the command's", self.unshown);
             self.printer.print_message(&what);
         }
-        let session = child.session.get(Duration::ZERO);
-        let tree = child.feed.tree(&SessionId::from(session.as_str()));
-        if let (Some(tree), Some(detail)) = (&tree, self.run.args.detail) {
-            self.printer.print(render_tree(tree, &self.run.context.tree_options(detail)));
+        let shown = child.names.shown(&mut child.feed);
+        if let Some(detail) = self.run.args.detail {
+            let options = self.run.context.tree_options(detail);
+            shown.trees.iter().for_each(|tree| self.printer.print(render_tree(tree, &options)));
         }
-        self.finish_record((&session, &child.own_name), tree.as_ref(), ended, &passed);
+        self.finish_record(&shown, ended, &passed);
         drop((child.feed, child.hub, child.shutdown));
         if self.run.upstream.is_some() {
             // The outer run stores posted events, in a session of its own.
-            ended_sessions.sessions.retain(|id| id.as_str() != child.own_name);
+            ended_sessions.sessions.retain(|id| id.as_str() != child.names.own_name);
         }
         self.report_neighbors();
         let finish = |thread: ForwardThread| thread.finish(ended_sessions, DELIVERY_TIMEOUT);
@@ -440,22 +477,14 @@ impl IterationObserver<'_> {
         }
         self.is_trace_stale = false;
         self.last_trace = clock::tick();
-        let session = child.session.get(Duration::ZERO);
-        let tree = child.feed.tree(&SessionId::from(session.as_str()));
         // An error is ignored: the next write retries it.
-        let _ = save(record, &session, &child.own_name, tree.as_ref(), &self.events);
+        let _ = save(record, &child.names.shown(&mut child.feed), &self.events);
         self.trace_took = self.last_trace.elapsed();
     }
 
-    fn finish_record(
-        &mut self,
-        (session, own_name): (&str, &str),
-        tree: Option<&Tree>,
-        ended: ChildExit,
-        passed: &PassthroughResult,
-    ) {
+    fn finish_record(&mut self, shown: &ShownSessions, ended: ChildExit, passed: &PassthroughResult) {
         let Some(record) = &mut self.record else { return };
-        let saved = save(record, session, own_name, tree, &self.events);
+        let saved = save(record, shown, &self.events);
         let done = saved.and(record.finish(ended.code(), self.run.context.now_ms()));
         if let Err(error) = done {
             self.printer
@@ -468,15 +497,10 @@ impl IterationObserver<'_> {
 }
 
 /// Writes the session's id and the trace to a record; the id only if it is known.
-fn save(
-    record: &mut Record,
-    session: &str,
-    own_name: &str,
-    tree: Option<&Tree>,
-    events: &[Event],
-) -> Result<(), CommandRunError> {
-    let named = if session == own_name { Ok(()) } else { record.set_session(session) };
-    named.and(tree.map_or(Ok(()), |tree| record.write_trace(&trace(tree, events.iter().cloned()))))
+fn save(record: &mut Record, shown: &ShownSessions, events: &[Event]) -> Result<(), CommandRunError> {
+    let named = shown.id.as_ref().map_or(Ok(()), |id| record.set_session(id.as_str()));
+    let written = |tree: &Tree| record.write_trace(&trace(tree, events.iter().cloned()));
+    named.and(shown.trees.first().map_or(Ok(()), written))
 }
 
 /// Whether an event shows that the main thread continued, so that its last message was not the answer.

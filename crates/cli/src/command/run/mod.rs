@@ -37,6 +37,9 @@ const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 const NOT_FOUND: i32 = 127;
 const NOT_RUN: i32 = 126;
 
+/// Longest time that a program of the command keeps an ended span: in the specification of OpenTelemetry 5 s.
+const SPAN_DELAY_MS: u32 = 500;
+
 /// Environment variable with the id of the run around a command: it prints the blocks of runs inside.
 const OUTER_RUN: &str = "SUBSCOPE_OUTER_RUN";
 
@@ -154,6 +157,23 @@ impl RunSession<'_> {
         let is_inner = self.upstream.is_some() && self.context.environment.text(OUTER_RUN).is_some();
         let detail = self.args.detail.unwrap_or(self.context.settings().subagent_tracing_detail);
         self.context.verbosity >= Verbosity::Normal && detail != Detail::Off && !is_inner
+    }
+
+    /// Returns the variables by which the command's programs send OpenTelemetry to a listener, if it is no harness:
+    /// harnesses are observed in other ways. A receiver that the environment names already keeps what is sent to it.
+    fn otlp_variables(&self, listener: &str) -> Vec<(&'static str, String)> {
+        const RECEIVERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+        const DELAY: &str = "OTEL_BSP_SCHEDULE_DELAY";
+        let is_set = |name: &str| self.context.environment.text(name).is_some_and(|value| !value.is_empty());
+        if self.plan.harness.is_some() || RECEIVERS.into_iter().any(is_set) {
+            return Vec::new();
+        }
+        let receiver = self.upstream.map_or_else(|| listener.to_owned(), |outer| outer.to_string());
+        let mut variables = vec![(RECEIVERS[0], receiver)];
+        if !is_set(DELAY) {
+            variables.push((DELAY, SPAN_DELAY_MS.to_string()));
+        }
+        variables
     }
 
     /// Returns the metadata of a starting iteration.
