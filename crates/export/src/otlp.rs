@@ -327,6 +327,10 @@ impl<'s> SpanWriter<'s> {
         let description = agent.description.as_deref().map(|text| masked(text, self.source.mask));
         attributes.text("gen_ai.agent.description", description);
         attributes.text("gen_ai.request.model", agent.model.as_deref());
+        // OpenInference's graph of agents, which Phoenix and Arize AX draw; a node without a parent is the root.
+        attributes.text("graph.node.id", Some(agent.id.as_str()));
+        attributes.text("graph.node.name", Some(self.agent_name(agent)));
+        attributes.text("graph.node.parent_id", agent.parent_id.as_ref().map(|parent| parent.as_str()));
         attributes.text("subscope.status", Some(unit.status.as_str()));
         // Also where the call's own span is not exported, or is of several agents.
         attributes.text("subscope.spawned_by", agent.spawned_by.as_deref());

@@ -175,6 +175,10 @@ fn check_tree(what: &str, tree: &Tree, all: &[Span]) {
         let runs = tree.session.runs.max(1) as usize;
         let count = if agent.id.is_root() { runs } else { agent.intervals.len().max(1) };
         assert_eq!(own.len(), count, "{what} {}", agent.id);
+        for span in &own {
+            let node = (text(span, "graph.node.id"), text(span, "graph.node.parent_id"));
+            assert_eq!(node, (Some(agent.id.as_str()), agent.parent_id.as_deref()), "{what}: the graph");
+        }
         let Some(span) = own.first().filter(|_| !agent.id.is_root()) else { continue };
         let parent = by_id[span.parent_span_id.as_slice()];
         let above = agent.parent_id.as_deref().unwrap_or(subscope_model::AgentId::ROOT);
