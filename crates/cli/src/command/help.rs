@@ -33,6 +33,7 @@ const PAGES: &[(&str, &str)] = pages![
     "mcp",
     "export",
     "opentelemetry",
+    "connect-frameworks",
     "frameworks",
     "interchange",
     "shell",
