@@ -40,12 +40,19 @@ fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::ReplyCallback<T>) ->
 }
 
 fn post(handle: &HubHandle, request: &str) {
+    assert_eq!(post_any(handle, request), 0);
+}
+
+/// Posts a request; returns the number of its records that cannot be read.
+fn post_any(handle: &HubHandle, request: &str) -> usize {
     let divided = handle.otlp_ingests(Signal::Traces, Encoding::Json, body_of(request).as_bytes()).unwrap();
-    assert_eq!(divided.broken, [""; 0]);
+    let mut problems = 0;
     for ingest in divided.ingests {
         let taken: Result<IngestReceipt, IngestError> = answer(|reply| handle.ingest(ingest, reply));
-        assert_eq!(taken.unwrap().problem_count, 0);
+        problems += taken.unwrap().problem_count;
     }
+    assert_eq!(problems, divided.broken.len() as u64);
+    divided.broken.len()
 }
 
 fn trees(handle: &HubHandle) -> Vec<Tree> {
@@ -121,6 +128,47 @@ fn session_that_is_named_late_takes_over_what_its_trace_showed_at_once() {
     assert!(!named.session.id.starts_with("trace-"), "{}", named.session.id);
     assert_eq!(named.summary.tool_calls, 1, "nothing of it is lost");
     assert_eq!(facts_of_trees(std::slice::from_ref(named)), of_file(&requests));
+}
+
+/// A request with one more span of its trace, which cannot be read.
+fn with_a_broken_span(request: &str) -> String {
+    let mut request: Value = serde_json::from_str(request).unwrap();
+    let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array_mut().unwrap();
+    let mut broken = spans[0].clone();
+    broken["spanId"] = Value::from("00000000deadbeef");
+    broken["startTimeUnixNano"] = Value::from(true);
+    spans.push(broken);
+    request.to_string()
+}
+
+#[test]
+fn span_that_cannot_be_read_stays_a_problem_of_its_session_when_that_is_named() {
+    let (mut wrong, mut moved) = (Vec::new(), 0);
+    for recording in framework_recordings() {
+        let (_, mut requests) = deliveries(&recording.requests).pop().unwrap();
+        requests[0] = with_a_broken_span(&requests[0]);
+        let folder = tempfile::tempdir().unwrap();
+        let store = || SqliteStore::open(folder.path(), Access::Write, "rules", 1).unwrap();
+        let problems = |hub: &Hub| -> Vec<usize> {
+            trees(&hub.handle()).iter().map(|tree| tree.problems.len()).collect()
+        };
+        let sessions = |hub: &Hub| -> Vec<SessionId> {
+            trees(&hub.handle()).into_iter().map(|tree| tree.session.id).collect()
+        };
+        let first = hub(store());
+        let broken: usize = requests.iter().map(|request| post_any(&first.handle(), request)).sum();
+        assert_eq!(broken, 1, "{}", recording.name);
+        moved += usize::from(sessions(&first).iter().all(|id| !id.starts_with("trace-")));
+        let live = problems(&first);
+        for tree in trees(&first.handle()) {}
+        drop(first);
+        let restarted = problems(&hub(store()));
+        if (live.iter().sum::<usize>(), restarted.iter().sum::<usize>()) != (1, 1) {
+            wrong.push(format!("{}: {live:?}, restarted {restarted:?}", recording.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(moved > 3, "{moved} sessions were named late");
 }
 
 /// Inbox rows of which a full-text index has passages, by session.

@@ -188,6 +188,11 @@ impl Tracker {
         facts::push_new(&mut self.facts.problems, problem);
     }
 
+    /// Returns the problems.
+    pub fn problems(&self) -> &[Problem] {
+        &self.facts.problems
+    }
+
     /// Derives the tree and the attribution of events for a moment, both from the same identities.
     pub fn derive(&self, now: &Now<'_>) -> Derived<'_> {
         let attribution = self.attribute();

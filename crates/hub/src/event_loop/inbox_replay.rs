@@ -138,6 +138,8 @@ impl EventLoop {
             }
             self.sessions.load(&session, LoadedBy::Input);
             self.sessions.change_inbox(&session, InboxInput::begin_replay);
+            // They are read again.
+            let _ = self.router.take_waiting_problems(session.as_str());
             if !self.store.keeps_received() {
                 // No store but that of one process drops input, and only beyond its limit.
                 self.sessions.change_inbox(&session, |inbox| inbox.record(None));

@@ -67,14 +67,14 @@ impl SessionRouter {
     /// Ends a body of the inbox. Its problems belong to the session of its first line that could be read, or to the
     /// source's if its sender `names` that; else to none, since lines that follow may be of anybody.
     pub fn end_body(&mut self, source: SourceId, names: bool) {
-        let Self { sources, sessions, options, .. } = self;
+        let Self { sources, sessions, options, traces, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
         let first = at.body.take();
         let Some(problems) = sessions.unassigned.remove(&source) else { return };
         for UnassignedProblem { named, problem } in problems {
             let by_sender = || at.spec.session.as_deref().filter(|_| names).map(SessionId::from);
             match (named.or_else(by_sender), first) {
-                (Some(named), _) => match sessions.by_id.get(&named).copied() {
+                (Some(named), _) => match sessions.by_id.get(traces.session_of(&named)).copied() {
                     Some(number) => sessions.assign(number, problem, options),
                     None => {
                         let waiting = UnassignedProblem { named: Some(named), problem };

@@ -9,9 +9,9 @@ use std::{
 };
 
 use subscope_decode::otlp::Trace;
-use subscope_model::{SessionId, SourceId, TraceSpan};
+use subscope_model::{Problem, SessionId, SourceId, TraceSpan};
 
-use super::SessionRouter;
+use super::{SessionRouter, routes::UnassignedProblem};
 use crate::{feed::SessionFeed, session::Session};
 
 /// Most traces kept in which no agent program has reported anything yet: a span of one may come later.
@@ -64,6 +64,11 @@ impl TracePlaces {
         waiting.unwrap_or_default()
     }
 
+    /// Returns the session that an id is of: of a trace, the session that it belongs to, if that is known.
+    pub(super) fn session_of<'s>(&'s self, id: &'s SessionId) -> &'s SessionId {
+        TraceSpan::trace_of_session(id).and_then(|trace| self.sessions.get(&trace)).unwrap_or(id)
+    }
+
     /// Forgets the traces of a session that is evicted.
     pub(super) fn forget(&mut self, session: &Session) {
         session.traces.ids().for_each(|trace| {
@@ -82,6 +87,18 @@ impl SessionRouter {
     /// of the trace is known.
     pub fn session_of_trace(&self, id: &str) -> Option<&SessionId> {
         self.traces.sessions.get(&TraceSpan::trace_of_session(id)?)
+    }
+
+    /// Takes the problems of lines that name a session of which nothing was known.
+    pub fn take_waiting_problems(&mut self, session: &str) -> Vec<Problem> {
+        let is_its = |waiting: &UnassignedProblem| waiting.named.as_deref() == Some(session);
+        let all = self.sessions.unassigned.values_mut();
+        let taken: Vec<Problem> = all
+            .flat_map(|waiting| waiting.extract_if(.., |it| is_its(it)).collect::<Vec<_>>())
+            .map(|it| it.problem)
+            .collect();
+        self.sessions.unassigned.retain(|_, waiting| !waiting.is_empty());
+        taken
     }
 
     /// Whether anything is known of a session.
@@ -149,6 +166,9 @@ impl SessionRouter {
                 target.traces.join(trace, spans);
             }
             self.traces.sessions.insert(trace, session);
+            for problem in self.take_waiting_problems(of_trace().as_str()) {
+                self.sessions.assign(number, problem, &self.options);
+            }
         }
         self.record_source(number, source);
         if self.options.events.is_any() {
@@ -163,12 +183,17 @@ impl SessionRouter {
         let spans = session.traces.remove(trace);
         let sources = session.sources().clone();
         let is_whole = session.is_of_traces_alone() && session.traces.is_empty();
+        let mut problems = Vec::new();
         if is_whole {
+            problems.extend_from_slice(session.own_facts().problems());
             self.sessions.all.try_remove(number);
             self.sessions.by_id.remove(before);
             self.sessions.changed.remove(&number);
         } else if self.options.events.is_any() {
             self.sessions.changed.insert(number);
+        }
+        for problem in problems {
+            self.sessions.assign(to, problem, &self.options);
         }
         for source in sources {
             if let Some(at) = self.sources.get_mut(source.0 as usize) {
