@@ -97,7 +97,10 @@ impl Seen {
             }
             for (tree, row) in rows(&look.trees) {
                 match last.get(row.id.as_str()) {
-                    Some(last) => found.extend(false_states_of((tree, row), *last, &look.ended)),
+                    Some((last_tree, last)) => {
+                        let parents = [parent(tree, row), parent(last_tree, last)];
+                        found.extend(false_states_of(row, last, parents, &look.ended));
+                    }
                     None => drop(found.insert(("rows", format!("a row {:?} that vanished", name(row))))),
                 }
             }
@@ -143,10 +146,11 @@ impl Seen {
     }
 }
 
-/// What of a row is false, by the row at the end and by who has ended.
+/// What of a row is false, by the row at the end, by the parents of both and by who has ended.
 fn false_states_of(
-    (tree, row): (&Tree, &Agent),
-    (last_tree, last): (&Tree, &Agent),
+    row: &Agent,
+    last: &Agent,
+    [parent, last_parent]: [Option<&str>; 2],
     ended: &BTreeSet<String>,
 ) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
@@ -154,21 +158,23 @@ fn false_states_of(
     if row.agent_type.is_some() && row.agent_type != last.agent_type {
         found.push(("names", format!("{name} is named {:?}", row.agent_type)));
     }
-    let [parent, last_parent] = [parent(tree, row), parent(last_tree, last)];
     if parent != last_parent {
         let is_marked = row.has(Flag::Inferred) || row.has(Flag::Orphan);
-        let what = if is_marked { "places" } else { "parents" };
-        found.push((what, format!("{name} is below {parent:?}, and not {last_parent:?}")));
+        let what = if is_marked { "marked_places" } else { "parents" };
+        let [parent, last_parent] = [parent, last_parent].map(|parent| parent.unwrap_or("nobody"));
+        found.push((what, format!("{name} is below {parent}, and not {last_parent}")));
     }
     if !row.status.is_live() && (!ended.contains(name) || row.status != last.status) {
         found.push(("endings", format!("{name} is {} before its end", row.status.as_str())));
     }
     for call in row.tools.iter().filter(|call| last.tools.iter().all(|other| other.name != call.name)) {
-        found.push(("calls", format!("{name} has the call {} of another agent", call.name)));
+        let what = if row.id.is_root() { "calls_of_root" } else { "calls" };
+        found.push((what, format!("{name} has the call {} of another agent", call.name)));
     }
     let tokens = |row: &Agent| row.usage.map_or(0, |usage| usage.total_tokens);
     if tokens(row) > tokens(last) {
-        found.push(("tokens", format!("{name} has tokens of other agents")));
+        let what = if row.id.is_root() { "tokens_of_root" } else { "tokens" };
+        found.push((what, format!("{name} has tokens of other agents")));
     }
     found
 }
@@ -182,8 +188,59 @@ fn name(row: &Agent) -> &str {
     row.agent_type.as_deref().unwrap_or(if row.id.is_root() { "main" } else { row.id.as_str() })
 }
 
-/// The name of an agent's parent.
-fn parent<'t>(tree: &'t Tree, row: &Agent) -> Option<&'t str> {
+/// The name of an agent's parent; the root's may change.
+fn parent<'t>(tree: &'t Tree, row: &'t Agent) -> Option<&'t str> {
     let id = row.parent_id.as_ref()?;
+    if id.is_root() {
+        return Some(id.as_str());
+    }
     tree.agents.iter().find(|other| other.id == *id).map(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{AgentId, AgentStatus, ToolCall, Usage};
+
+    use super::*;
+
+    fn row() -> Agent {
+        let mut row = Agent::unknown(AgentId::from("a1"), 1, AgentStatus::Running);
+        row.agent_type = Some("alpha".into());
+        row.usage = Some(Usage::new(1, 2, 0, 0));
+        row
+    }
+
+    fn call() -> ToolCall {
+        let call = serde_json::json!({"id": "c1", "name": "add", "status": "ok", "basis": "wire",
+            "started_at_ms": 1, "ended_at_ms": 2, "detail": null});
+        serde_json::from_value(call).unwrap()
+    }
+
+    type Spoil = fn(&mut Agent);
+
+    #[test]
+    fn finds_states_that_were_never_true() {
+        let (last, nobody) = (row(), BTreeSet::new());
+        let kinds = |row: &Agent, parents| -> Vec<&'static str> {
+            false_states_of(row, &last, parents, &nobody).into_iter().map(|(what, _)| what).collect()
+        };
+        let right = [Some("root"), Some("root")];
+        assert!(kinds(&row(), right).is_empty());
+        let spoilt: [(&str, Spoil); 4] = [
+            ("names", |row| row.agent_type = Some("beta".into())),
+            ("endings", |row| row.status = AgentStatus::Completed),
+            ("calls", |row| row.tools = vec![call()]),
+            ("tokens", |row| row.usage = Some(Usage::new(9, 2, 0, 0))),
+        ];
+        for (what, spoil) in spoilt {
+            let mut row = row();
+            spoil(&mut row);
+            assert_eq!(kinds(&row, right), [what]);
+        }
+        let elsewhere = [Some("a2"), Some("root")];
+        assert_eq!(kinds(&row(), elsewhere), ["parents"]);
+        let mut marked = row();
+        marked.flags.push(Flag::Inferred);
+        assert_eq!(kinds(&marked, elsewhere), ["marked_places"]);
+    }
 }
