@@ -132,7 +132,7 @@ fn run(
     let (ended, trees, seen) = thread::scope(|scope| {
         let watch = scope.spawn(|| live::watch(hub.address, &world, &is_over));
         let ended = world.run(program);
-        let trees = settled(&hub, &truth(&world.scenario, &world.stand_in.log()));
+        let trees = settled(framework, &hub, &truth(&world.scenario, &world.stand_in.log()));
         is_over.store(true, Ordering::Relaxed);
         (ended, trees, watch.join())
     });
@@ -203,13 +203,15 @@ fn requests(world: &World, log: &[Exchange], findings: &mut Findings) {
     }
 }
 
-/// Waits until the trees show the truth; returns the last ones.
-fn settled(hub: &Hub, truth: &Value) -> Result<Vec<Tree>> {
+/// Waits until the trees show the truth as far as the spans can; returns the last ones.
+fn settled(framework: &Framework, hub: &Hub, truth: &Value) -> Result<Vec<Tree>> {
     let mut client = Client::connect(Address::Tcp(hub.address))?;
     let began = tick();
     loop {
         let trees = live::trees(&mut client)?;
-        if differences(&trees, truth).is_empty() || began.elapsed() > SETTLED {
+        let is_known = |aspect: &str| framework.except.contains_key(aspect);
+        if differences(&trees, truth).iter().all(|(aspect, _)| is_known(aspect)) || began.elapsed() > SETTLED
+        {
             return Ok(trees);
         }
         thread::sleep(POLL);
