@@ -1,5 +1,5 @@
-//! Tasks of the repository: `cargo xtask ci | test | e2e | drift | tidy | types | web | page | truth | stalls | parity |
-//! atif | otel | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
+//! Tasks of the repository: `cargo xtask ci | test | e2e | drift | frameworks | tidy | types | web | page | truth |
+//! stalls | parity | atif | otel | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
 //! workflows`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
@@ -15,6 +15,7 @@ mod dist;
 mod drift;
 mod e2e;
 mod edges;
+mod frameworks;
 mod fuzz;
 mod generated;
 mod house;
@@ -48,6 +49,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   e2e [SCENARIO…] plays the real Claude Code against a scripted model, watched by subscope; installs it from npm
   drift [HARNESS…] [--live] [--version X]
                   plays the newest version of each harness against a scripted model; writes docs/src/drift.md
+  frameworks [NAME…]
+                  plays programs of agent frameworks against a scripted model; their spans go to a hub; installs them
+                  from PyPI and npm
   tidy            the rules of the repository that no other tool checks
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
@@ -92,6 +96,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test"] => ci::test(),
         ["e2e", scenarios @ ..] => e2e::all(scenarios),
         ["drift", which @ ..] => drift::run(which),
+        ["frameworks", names @ ..] => frameworks::all(names),
         ["tidy"] => tidy::run(),
         ["clients"] => clients::test(),
         ["book"] => book::build(),

@@ -17,8 +17,8 @@ pub(crate) fn install(
     requirements: &[&str],
 ) -> Result<Result<PathBuf, String>> {
     let commands = folder.join("bin");
-    let mark = folder.join("installed");
-    if mark.exists() {
+    let (mark, wanted) = (folder.join("installed"), requirements.join("\n"));
+    if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(Ok(commands));
     }
     if folder.exists() {
@@ -31,7 +31,7 @@ pub(crate) fn install(
     if let Err(error) = output(&mut pip) {
         return Ok(Err(format!("{error:#}")));
     }
-    fs::write(&mark, "").with_context(|| format!("cannot write {}", mark.display()))?;
+    fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))?;
     Ok(Ok(commands))
 }
 

@@ -5,10 +5,11 @@
 //! can reach nothing.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -57,6 +58,8 @@ pub struct StandIn {
 struct Player {
     scenario: Scenario,
     log: Arc<Log>,
+    /// The conversation up to each answer, by the answer's id: a request may name it and send only what is new.
+    conversations: Mutex<HashMap<String, Vec<Value>>>,
 }
 
 impl StandIn {
@@ -70,7 +73,7 @@ impl StandIn {
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
         let log = Arc::new(Log::new());
-        let player = Arc::new(Player { scenario, log: Arc::clone(&log) });
+        let player = Arc::new(Player { scenario, log: Arc::clone(&log), conversations: Mutex::default() });
         let router =
             Router::new().fallback(answer).layer(DefaultBodyLimit::max(REQUEST_BYTES)).with_state(player);
         runtime.spawn(async move { axum::serve(listener, router).await });
@@ -144,7 +147,9 @@ impl Player {
         request: &Value,
         bytes: usize,
     ) -> Response {
-        let messages = api.conversation(request);
+        let before = request["previous_response_id"].as_str();
+        let before = before.and_then(|id| self.conversations().get(id).cloned());
+        let messages = [before.unwrap_or_default(), api.conversation(request)].concat();
         let chosen = if api.is_agents(request) { choose(&self.scenario, &messages) } else { None };
         // Gemini has the model in the path.
         let named = path.rsplit_once('/').and_then(|(_, last)| last.split_once(':'));
@@ -189,6 +194,11 @@ impl Player {
             exchange.calls.clone_from(&answer.calls);
             exchange.spent = answer.spent();
         });
+        if api == Api::Responses {
+            let said = json!({"role": "assistant", "content": []});
+            let all = messages.into_iter().chain([said]).collect();
+            self.conversations().insert(answer.id.clone(), all);
+        }
         let is_cut = times <= step.cut as usize;
         if api.is_streamed(path, request) {
             return streamed(api.pieces(&answer, is_cut), is_cut, ticket, &request_id);
@@ -201,6 +211,13 @@ impl Player {
         }
         ticket.close(Outcome::Answered);
         in_one_piece(StatusCode::OK, &api.whole(&answer), &request_id, None)
+    }
+}
+
+impl Player {
+    /// Ignores poisoning: the conversations stay usable after a panic of another thread.
+    fn conversations(&self) -> MutexGuard<'_, HashMap<String, Vec<Value>>> {
+        self.conversations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -253,11 +253,12 @@ tools = [{ name = 'spawn', namespace = 'team', input = { message = 'Think' } }]\
     let ask = |request: &Value| read(send(&stand_in, "POST /v1/responses", "", &request.to_string())).1;
     let found = events(&ask(&request));
     let kinds: Vec<_> = found.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert_eq!((kinds[0], kinds.len(), kinds[7]), ("response.created", 8, "response.completed"));
-    let call = &found[6]["item"];
+    assert_eq!((kinds[0], kinds.len(), kinds[9]), ("response.created", 10, "response.completed"));
+    assert_eq!([&found[4]["delta"], &found[7]["delta"]], ["One.", r#"{"message":"Think"}"#]);
+    let call = &found[8]["item"];
     assert_eq!((&call["name"], &call["namespace"]), (&json!("spawn"), &json!("team")));
     assert_eq!(call["arguments"], r#"{"message":"Think"}"#);
-    let usage = &found[7]["response"]["usage"];
+    let usage = &found[9]["response"]["usage"];
     assert_eq!(
         (&usage["input_tokens"], &usage["input_tokens_details"]["cached_tokens"]),
         (&json!(100), &json!(30))
@@ -266,6 +267,10 @@ tools = [{ name = 'spawn', namespace = 'team', input = { message = 'Think' } }]\
         (&usage["output_tokens"], &usage["output_tokens_details"]["reasoning_tokens"]),
         (&json!(9), &json!(3))
     );
+    // A request that names the answer has only what came after it.
+    let output = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "agent a6"});
+    let next = json!({"previous_response_id": found[9]["response"]["id"], "tools": [{}], "input": [output]});
+    assert!(ask(&next).contains("Done with a6."));
     // The model's turn is three items, and one answer.
     turn(
         &mut request,
@@ -283,7 +288,7 @@ tools = [{ name = 'spawn', namespace = 'team', input = { message = 'Think' } }]\
     assert!(ask(&request).contains("yes"));
     let log = stand_in.log();
     let asked: Vec<_> = log.iter().map(|it| (it.actor.as_deref(), it.step)).collect();
-    assert_eq!(asked, [(Some("main"), 0), (Some("main"), 1), (Some("child"), 0)]);
+    assert_eq!(asked, [(Some("main"), 0), (Some("main"), 1), (Some("main"), 1), (Some("child"), 0)]);
     assert_eq!((log[0].spent.input, log[0].spent.cache_read, log[0].spent.cache_write), (70, 30, 0));
     assert_eq!((log[0].calls[0].name.as_str(), log[0].calls[0].told_at.is_some()), ("spawn", true));
 }

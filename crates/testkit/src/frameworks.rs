@@ -136,10 +136,21 @@ pub fn facts_of_trees(trees: &[Tree]) -> Value {
 
 /// Returns which of [`ASPECTS`] the trees show as they were.
 pub fn right_aspects(trees: &[Tree], truth: &Value) -> [bool; ASPECTS.len()] {
+    let differences = differences(trees, truth);
+    ASPECTS.map(|aspect| differences.iter().all(|(other, _)| *other != aspect))
+}
+
+/// Returns what the trees show otherwise than it was: the aspect, and a description.
+pub fn differences(trees: &[Tree], truth: &Value) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    let mut same = |aspect: &'static str, what: &str, found: Value, expected: Value| {
+        if found != expected {
+            all.push((aspect, format!("{what}: {found}, and not {expected}")));
+        }
+    };
     let empty = Vec::new();
     let expected = truth["agents"].as_array().unwrap_or(&empty);
     let rows: Vec<&Agent> = trees.iter().flat_map(|tree| &tree.agents).collect();
-    let mut found: BTreeMap<String, &Agent> = BTreeMap::new();
     let root_name = expected
         .iter()
         .find(|agent| agent["parent"].is_null())
@@ -152,46 +163,44 @@ pub fn right_aspects(trees: &[Tree], truth: &Value) -> [bool; ASPECTS.len()] {
             row.agent_type.as_deref().unwrap_or_default().to_owned()
         }
     };
-    for row in &rows {
-        found.insert(name_of(row), row);
-    }
-    let name = |agent: &Value| agent["type"].as_str().unwrap_or_default().to_owned();
-    let is_named = |agent: &Value| {
-        found.get(&name(agent)).is_some_and(|row| row.agent_type.as_deref() == agent["type"].as_str())
-    };
-    let agents = rows.len() == expected.len() && expected.iter().all(is_named);
-    let all = |is_right: &dyn Fn(&Value, &Agent) -> bool| {
-        expected.iter().all(|agent| found.get(&name(agent)).is_some_and(|row| is_right(agent, row)))
-    };
-    let parents = all(&|agent, row| {
+    let found: BTreeMap<String, &Agent> = rows.iter().map(|row| (name_of(row), *row)).collect();
+    same("sessions", "sessions", trees.len().into(), truth["sessions"].clone());
+    same("agents", "rows", rows.len().into(), expected.len().into());
+    for agent in expected {
+        let name = agent["type"].as_str().unwrap_or_default();
+        let Some(row) = found.get(name) else {
+            for aspect in &ASPECTS[..5] {
+                same(aspect, name, Value::Null, json!("a row"));
+            }
+            continue;
+        };
+        let of = |what: &str| format!("{what} of {name}");
+        same("agents", &of("name"), json!(row.agent_type), agent["type"].clone());
         let parent = row.parent_id.as_ref().and_then(|id| rows.iter().find(|other| other.id == *id));
-        parent.map(|parent| name_of(parent)).as_deref() == agent["parent"].as_str()
-            && row.id.is_root() == agent["parent"].is_null()
-    });
-    let calls = all(&|agent, row| {
-        let tool = |name: &str| name.to_lowercase().replace(' ', "_");
-        let mut own: Vec<(String, String)> =
-            row.tools.iter().map(|call| (tool(&call.name), call.status.as_str().to_owned())).collect();
-        let listed = agent["calls"].as_array().unwrap_or(&empty);
-        let word = |call: &Value, field: &str| call[field].as_str().unwrap_or_default().to_owned();
-        let mut expected: Vec<(String, String)> =
-            listed.iter().map(|call| (tool(&word(call, "name")), word(call, "status"))).collect();
-        own.sort();
-        expected.sort();
-        own == expected
-    });
-    let tokens = all(&|agent, row| {
-        let usage = row.usage.unwrap_or_default();
-        let [input, output, read, write] = usage.kinds();
-        let expected = &agent["tokens"];
-        (Some(input + read + write), Some(read), Some(output))
-            == (
-                expected["input_with_cache"].as_u64(),
-                expected["cache_read"].as_u64(),
-                expected["output"].as_u64(),
-            )
-    });
-    let endings = all(&|agent, row| Some(row.status.as_str()) == agent["ending"].as_str());
-    let sessions = Some(trees.len() as u64) == truth["sessions"].as_u64();
-    [agents, parents, calls, tokens, endings, sessions]
+        same("parents", &of("parent"), json!(parent.map(|parent| name_of(parent))), agent["parent"].clone());
+        same("parents", &of("root"), row.id.is_root().into(), agent["parent"].is_null().into());
+        let calls = row.tools.iter().map(|call| called(&call.name, call.status.as_str()));
+        let listed = agent["calls"].as_array().unwrap_or(&empty).iter();
+        let listed = listed.map(|call| {
+            let word = |field: &str| call[field].as_str().unwrap_or_default();
+            called(word("name"), word("status"))
+        });
+        same("calls", &of("calls"), sorted(calls), sorted(listed));
+        let [input, output, read, write] = row.usage.unwrap_or_default().kinds();
+        let usage = json!({"input_with_cache": input + read + write, "cache_read": read, "output": output});
+        same("tokens", &of("tokens"), usage, agent["tokens"].clone());
+        same("endings", &of("ending"), row.status.as_str().into(), agent["ending"].clone());
+    }
+    all
+}
+
+/// Returns a call with its ending as text; instrumentations write the names of tools differently.
+fn called(name: &str, status: &str) -> String {
+    format!("{} {status}", name.to_lowercase().replace(' ', "_"))
+}
+
+fn sorted(texts: impl Iterator<Item = String>) -> Value {
+    let mut texts: Vec<String> = texts.collect();
+    texts.sort();
+    texts.into()
 }

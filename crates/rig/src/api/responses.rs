@@ -30,11 +30,31 @@ pub(super) fn conversation(request: &Value) -> Vec<Value> {
 }
 
 pub(super) fn pieces(answer: &ModelAnswer) -> Vec<Piece> {
-    let head = json!({"id": answer.id, "object": "response", "status": "in_progress", "model": answer.model});
+    let head = json!({"id": answer.id, "object": "response", "created_at": 0, "status": "in_progress", "model": answer.model});
     let mut pieces = vec![event("response.created", json!({"response": head}))];
     for (index, item) in items(answer).into_iter().enumerate() {
         let fields = json!({"output_index": index, "item": item});
-        pieces.push(event("response.output_item.added", fields.clone()));
+        let delta = |kind: &str, delta: &Value| {
+            event(
+                kind,
+                json!({"output_index": index, "item_id": item["id"], "content_index": 0, "delta": delta}),
+            )
+        };
+        let mut begun = fields.clone();
+        // A text and arguments follow their item.
+        let followed = match item["type"].as_str() {
+            Some("message") => {
+                begun["item"]["content"] = json!([]);
+                Some(delta("response.output_text.delta", &item["content"][0]["text"]))
+            }
+            Some("function_call") => {
+                begun["item"]["arguments"] = "".into();
+                Some(delta("response.function_call_arguments.delta", &item["arguments"]))
+            }
+            _ => None,
+        };
+        pieces.push(event("response.output_item.added", begun));
+        pieces.extend(followed);
         let completes = item["call_id"].as_str().map(str::to_owned);
         pieces.push(Piece { completes, ..event("response.output_item.done", fields) });
     }
@@ -45,7 +65,7 @@ pub(super) fn pieces(answer: &ModelAnswer) -> Vec<Piece> {
 pub(super) fn whole(answer: &ModelAnswer) -> Value {
     let spent = answer.spent();
     let read = spent.input + spent.cache_read;
-    json!({"id": answer.id, "object": "response", "status": "completed", "model": answer.model,
+    json!({"id": answer.id, "object": "response", "created_at": 0, "status": "completed", "model": answer.model,
         "output": items(answer), "usage": {
             "input_tokens": read, "input_tokens_details": {"cached_tokens": spent.cache_read},
             "output_tokens": spent.output, "output_tokens_details": {"reasoning_tokens": answer.reasoning()},

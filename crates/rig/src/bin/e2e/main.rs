@@ -2,13 +2,15 @@
 //! Claude Code, builds subscope and runs this.
 //!
 //! Each scenario runs in its own home directory without network. subscope's rows are compared with those from the
-//! transcripts alone, and with the log of the fake server. [`drift`] plays other harnesses.
+//! transcripts alone, and with the log of the fake server. [`drift`] plays other harnesses, [`frameworks`] programs
+//! of agent frameworks.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod answered;
 mod blocks;
 mod drift;
 mod finding;
+mod frameworks;
 mod heard;
 mod idle;
 mod inside;
@@ -35,7 +37,8 @@ use subscope_rig::tick;
 use crate::{finding::Findings, world::Programs};
 
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [--browser PATH --page-watch SCRIPT] [--minutes N] [--log FILE] \
-    [SCENARIO…]\n   or: e2e --harness NAME --program PATH --subscope PATH [--live]";
+    [SCENARIO…]\n   or: e2e --harness NAME --program PATH --subscope PATH [--live]\n   \
+    or: e2e --framework NAME --program PATH --subscope PATH --keep FOLDER";
 
 /// The scenarios in the order in which they are played.
 const SCENARIOS: [&str; 17] = [
@@ -91,11 +94,14 @@ fn main() -> ExitCode {
 fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let (mut claude, mut subscope, mut names) = (None, None, Vec::new());
     let (mut harness, mut is_live) = (None, false);
+    let (mut framework, mut keep) = (None, None);
     let (mut browser, mut script, mut options) = (None, None, several::Options::default());
     while let Some(word) = arguments.next() {
         match word.as_str() {
             "--live" => is_live = true,
             "--harness" => harness = arguments.next(),
+            "--framework" => framework = arguments.next(),
+            "--keep" => keep = arguments.next().map(PathBuf::from),
             "--claude" | "--program" => claude = arguments.next().map(PathBuf::from),
             "--subscope" => subscope = arguments.next().map(PathBuf::from),
             "--browser" => browser = arguments.next().map(PathBuf::from),
@@ -111,6 +117,9 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     }
     let (Some(claude), Some(subscope)) = (claude, subscope) else { bail!("{USAGE}") };
     let programs = Programs { harness: claude, subscope };
+    if let Some((framework, keep)) = framework.zip(keep) {
+        return frameworks::play(&framework, &programs, &keep);
+    }
     if let Some(harness) = harness {
         return drift::all(&harness, &programs, is_live);
     }

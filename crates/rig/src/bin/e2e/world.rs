@@ -256,7 +256,7 @@ fn processor_time(child: &Child) -> Option<Duration> {
 }
 
 /// Copies the content of a folder.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let entry = entry?;
