@@ -478,6 +478,8 @@ fn link_by_parent(
     for (agent_ref, agent) in (0..).zip(&facts.agents).skip(1) {
         if is_proven(facts, agent_ref)
             && !agent.detached
+            // Spans say which call started an agent. One whose span has not come would take the call of another.
+            && !agent.has_stand_in_id
             && !origin_of.contains_key(&agent_ref)
             && let (Some(parent), Some((first, _))) = (claimed_parent(facts, agent_ref), agent.span.get())
         {

@@ -93,7 +93,6 @@ const NODE_ABOVE: &str = "graph.node.parent_id";
 
 const TOOL_NAMES: &[&str] = &["gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"];
 const CALL_IDS: &[&str] = &["gen_ai.tool.call.id", "tool.id", "tool.call_id", "ai.toolCall.id"];
-const RUN_IDS: &[&str] = &["gen_ai.agent.call.id"];
 const RESPONSE_IDS: &[&str] = &["gen_ai.response.id", "ai.response.id"];
 const ARGUMENTS: &[&str] = &[
     "gen_ai.tool.call.arguments",
@@ -152,6 +151,15 @@ const NAME_PREFIXES: &[&str] = &["invoke_agent ", "invoke_workflow ", "execute_t
 const NAME_SUFFIXES: &[&str] =
     &["._execute_core", ".workflow", ".agent", ".task", ".tool", ".chat", ".arun", ".run"];
 
+/// Scope whose calls and responses name their agent, and stand in frames of it: the span above is never the agent's.
+const FRAMES_SCOPE: &str = "@mastra/otel-exporter";
+
+/// Name that the instrumentation of OpenTelemetry for OpenAI Agents writes on every span that is no agent's.
+const NO_WORKER: &str = "OpenAI Agent";
+
+/// Name that Google ADK gives a span around calls that ran side by side: it is no call.
+const MERGED_CALLS: &str = "(merged tools)";
+
 /// Whether a span is one of an agent program.
 pub(super) fn is_genai(attributes: &Attributes) -> bool {
     KINDS.iter().any(|(name, _)| attributes.text(name).is_some())
@@ -186,7 +194,7 @@ pub(super) fn trace_span(registry: Registry, scope: &Scope, span: &Span) -> Trac
         kind,
         status: status(span, kind),
         session: session.map(|id| safe_id(id).into()),
-        worker: worker(attributes, &metadata).map(Text::from),
+        worker: worker(attributes, &metadata).filter(|_| scope.name != FRAMES_SCOPE).map(Text::from),
         is_graph,
         version: scope.version.as_deref().map(Text::from),
         harness: service.map(|service| service.harness),
@@ -218,6 +226,9 @@ fn kind(attributes: &Attributes) -> SpanKind {
     if first(attributes, HAND_OFF_FROM).is_some() {
         return HandOff;
     }
+    if first(attributes, TOOL_NAMES) == Some(MERGED_CALLS) {
+        return Link;
+    }
     let known = KINDS.iter().find_map(|(name, words)| {
         let word = attributes.text(name)?;
         words.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind)
@@ -228,7 +239,7 @@ fn kind(attributes: &Attributes) -> SpanKind {
 /// Returns the agent that a span names as the one at work.
 fn worker<'a>(attributes: &'a Attributes, metadata: &'a Metadata) -> Option<&'a str> {
     let of_graph = first(attributes, WORKERS).or(metadata.agent.as_deref());
-    of_graph.or_else(|| attributes.text("gen_ai.agent.name"))
+    of_graph.or_else(|| attributes.text("gen_ai.agent.name")).filter(|name| *name != NO_WORKER)
 }
 
 fn read_agent(read: &mut TraceSpan, span: &Span) {
@@ -239,7 +250,6 @@ fn read_agent(read: &mut TraceSpan, span: &Span) {
     if read.name.is_none() && !span.name.is_empty() {
         read.node = Some(bare_name(&span.name).into());
     }
-    read.own_id = text(attributes, RUN_IDS).map(|id| safe_id(&id).into());
     read.from_agent = text(attributes, &[NODE_ABOVE]);
     read.description = text(attributes, &["gen_ai.agent.description"]);
     read.prompt = messages::prompt(span).or_else(|| plain(attributes.text("input.value")).map(Text::from));

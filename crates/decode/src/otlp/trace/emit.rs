@@ -49,20 +49,16 @@ struct Reporter<'r, 's> {
     sink: &'r mut Observe<'s>,
 }
 
-/// Returns the program's id of each span, or the span's own where another span has the same.
-fn ids_of(
-    structure: &Structure<'_>,
-    of: Role,
-    is_owner: impl Fn(&TraceSpan) -> bool,
-) -> HashMap<SpanIndex, String> {
-    let numbers = || (0..structure.spans.len()).filter(|number| structure.roles[*number] == of);
+/// Returns the program's id of each call, or that of its span where another call has the same.
+fn ids_of_calls(structure: &Structure<'_>, call_ids: &CallIds<'_>) -> HashMap<SpanIndex, String> {
+    let numbers = || (0..structure.spans.len()).filter(|number| structure.roles[*number] == Role::Call);
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for number in numbers() {
         structure.spans[number].own_id.iter().for_each(|id| *uses.entry(id).or_default() += 1);
     }
     let id = |number: SpanIndex| {
         let span = structure.spans[number];
-        let own = span.own_id.as_deref().filter(|id| uses.get(id) == Some(&1) && is_owner(span));
+        let own = span.own_id.as_deref().filter(|id| uses.get(id) == Some(&1) && call_ids.is_owner(span));
         (number, own.map_or_else(|| span.hex_id(), str::to_owned))
     };
     numbers().map(id).collect()
@@ -70,10 +66,9 @@ fn ids_of(
 
 impl<'r, 's> Reporter<'r, 's> {
     fn new(structure: &'r Structure<'r>, call_ids: &CallIds<'_>, sink: &'r mut Observe<'s>) -> Self {
-        let own = ids_of(structure, Role::Agent, |_| true);
         let id = |agent: &AgentPlace| match agent.worker {
-            Worker::Agent(number) => own.get(&number).cloned(),
-            Worker::InCall(number) => Some(structure.spans[number].hex_id()),
+            // One that the program gives the agent would be known only at its end.
+            Worker::Agent(number) | Worker::InCall(number) => Some(structure.spans[number].hex_id()),
             Worker::Pending(span) => Some(format!("{span:016x}")),
             Worker::Unknown | Worker::Nobody => None,
         };
@@ -88,13 +83,7 @@ impl<'r, 's> Reporter<'r, 's> {
                 next = parents.get(&worker).copied();
             }
         }
-        Self {
-            structure,
-            ids,
-            calls: ids_of(structure, Role::Call, |span| call_ids.is_owner(span)),
-            with_responses,
-            sink,
-        }
+        Self { structure, ids, calls: ids_of_calls(structure, call_ids), with_responses, sink }
     }
 
     /// Passes on one statement of a span.
@@ -233,7 +222,7 @@ impl<'r, 's> Reporter<'r, 's> {
             prompt: prompt.as_deref().map(made_json),
             model: span.model.as_deref().filter(|_| of_span).map(Into::into),
             starts: true,
-            has_stand_in_id: !of_span || span.own_id.is_none(),
+            has_stand_in_id: true,
             is_handed_over: agent.link.is_handed_over(),
             is_inferred: agent.link.is_inferred(),
             ..Spawn::default()
@@ -322,8 +311,9 @@ impl<'r, 's> Reporter<'r, 's> {
             has_stop_reason: true,
             ends_turn: span.ends_turn,
             has_call: span.has_call,
-            // How an agent ended is said by its own span, where that was reported.
-            accounts_only: self.span_of(worker).is_some() && !matches!(worker, Worker::Pending(_)),
+            // How an agent ended is said by its own span, which comes after it. Some models say of each response that it
+            // is the last.
+            accounts_only: worker != Worker::Nobody,
             ..Response::default()
         };
         self.observe(span, claim, span.end, Fact::Response(response));

@@ -331,6 +331,8 @@ impl<'t> Structure<'t> {
             let is_work = matches!(self.roles[number], Role::Call | Role::Response);
             if let (Some(missing), Some(worker), true) = (self.missing[number], &span.worker, is_work)
                 && !constant.contains(worker)
+                // The span above is a node of the graph, not the agent's.
+                && !span.is_graph
             {
                 names.entry(missing).or_insert_with(|| worker.clone());
             }
@@ -388,7 +390,10 @@ impl<'t> Structure<'t> {
         let is_top = |agent: &&AgentPlace| {
             !matches!(agent.parent, Some(Worker::Agent(_) | Worker::InCall(_) | Worker::Pending(_)))
         };
-        let tops: Vec<Worker> = self.agents.iter().filter(is_top).map(|agent| agent.worker).collect();
+        // A call above an agent is of another agent, whose span has not come.
+        let is_called = |worker: Worker| matches!(worker, Worker::Agent(number) if self.calls[number].is_some() && self.workers[number] == Worker::Unknown);
+        let tops = self.agents.iter().filter(is_top).map(|agent| agent.worker);
+        let tops: Vec<Worker> = tops.filter(|worker| !is_called(*worker)).collect();
         let reported =
             tops.iter().filter(|top| matches!(top, Worker::Agent(number) if self.is_whole(*number)));
         let reported: Vec<Worker> = reported.copied().collect();
