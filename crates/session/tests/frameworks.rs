@@ -319,6 +319,29 @@ fn what_a_growing_tree_shows_stays_true() {
 }
 
 #[test]
+fn no_span_lowers_the_tokens_of_its_session() {
+    let tokens = |trees: &[Tree]| -> u64 {
+        trees.iter().filter_map(|tree| tree.summary.usage).map(|usage| usage.total_tokens).sum()
+    };
+    let mut wrong = Vec::new();
+    for recording in framework_recordings() {
+        let ways = deliveries(&recording.requests).into_iter().filter(|(way, _)| !way.starts_with("requests"));
+        for (way, spans) in ways.chain([("by end".to_owned(), by_end(&recording.requests))]) {
+            let (mut most, mut lowered) = (0, 0);
+            for count in 1..=spans.len() {
+                let found = tokens(&trees(&spans[..count]));
+                lowered += usize::from(found < most);
+                most = most.max(found);
+            }
+            if lowered > 0 {
+                wrong.push(format!("{} {way}: {lowered} times", recording.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn running_agents_have_rows_that_those_below_them_name() {
     let recordings = framework_recordings();
     let recording = recordings.iter().find(|recording| recording.name == "pydantic-ai.native").unwrap();

@@ -226,13 +226,13 @@ mod tests {
         };
         let right = [Some("root"), Some("root")];
         assert!(kinds(&row(), right).is_empty());
-        let spoilt: [(&str, Spoil); 4] = [
+        let spoiled: [(&str, Spoil); 4] = [
             ("names", |row| row.agent_type = Some("beta".into())),
             ("endings", |row| row.status = AgentStatus::Completed),
             ("calls", |row| row.tools = vec![call()]),
             ("tokens", |row| row.usage = Some(Usage::new(9, 2, 0, 0))),
         ];
-        for (what, spoil) in spoilt {
+        for (what, spoil) in spoiled {
             let mut row = row();
             spoil(&mut row);
             assert_eq!(kinds(&row, right), [what]);
