@@ -352,7 +352,11 @@ fn hooks_of_another_version_are_reported_until_they_are_installed_again() {
         assert!(outdated().0, "{harness}");
         let text = env.run(&["hooks", "status", "--harness", harness]).success();
         assert!(text.contains("not as this version writes them"), "{text}");
+        let doctor = env.run(&["doctor"]).stdout;
+        let says = format!("subscope hooks install --harness {harness} --scope user");
+        assert!(doctor.contains("are not as this version writes them") && doctor.contains(&says), "{doctor}");
         env.run(install).success();
+        assert!(!env.run(&["doctor"]).stdout.contains("not as this version writes them"));
         assert_eq!((outdated().0, read(&file)), (false, before), "{harness}");
     }
 }

@@ -157,12 +157,15 @@ pub(super) fn hub(context: &Context) -> Option<Check> {
     })
 }
 
-/// Reports events of hooks that cannot be read, and hooks that name an unknown harness.
+/// Reports hooks that are not as they should be, events of hooks that cannot be read, and hooks that name an unknown harness.
 pub(super) fn hooks(context: &Context) -> Vec<Check> {
+    let warning = |(says, hint)| Check::warning("hooks", says).hint(hint);
+    let mut checks: Vec<Check> = status::problems(context).into_iter().map(warning).collect();
     // A missing data directory is reported by the check of the store.
-    let Ok(data) = context.data_folder() else { return Vec::new() };
+    let Ok(data) = context.data_folder() else { return checks };
     let failure = |(says, hint)| Check::failure("hooks", says).hint(hint);
-    status::waiting(&data).problems().map(failure).collect()
+    checks.extend(status::waiting(&data).problems().map(failure));
+    checks
 }
 
 /// Verifies the checksums of compressed transcripts; empty if there are none.

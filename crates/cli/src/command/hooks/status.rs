@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use subscope_client::connect_socket;
 use subscope_collect::spool::{self, Spool};
-use subscope_harness::{DEFAULT_HOOKED, HookHandler, HookSettings, SettingsScope, hooked};
+use subscope_harness::{DEFAULT_HOOKED, Harness, HookHandler, HookSettings, SettingsScope, hooked};
 use subscope_render::text::plural;
 use subscope_render::{Charset, safe};
 
@@ -138,14 +138,34 @@ impl Waiting {
 /// command fails.
 pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> {
     let environment = &context.environment;
-    let shown = hooked().filter(|(harness, _)| match args.harness.as_deref() {
+    let is_shown = |harness: &dyn Harness| match args.harness.as_deref() {
         Some(name) => harness.name() == name,
-        None => harness.name() == DEFAULT_HOOKED || is_present(*harness, environment),
-    });
+        None => harness.name() == DEFAULT_HOOKED || is_present(harness, environment),
+    };
+    let (scopes, first_error) = rows(is_shown, args.scope, context)?;
+    let data = context.environment.data_folder(context.store_option.as_deref());
+    let report =
+        Report { schema: SCHEMA, scopes, hub: data.as_deref().map(hub), spool: data.as_deref().map(waiting) };
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&text(&report, context.style(None).charset()))?;
+    }
+    let problem = report.spool.iter().flat_map(Waiting::problems).next();
+    let problem = problem.map(|(says, hint)| CliError::failed(says).hint(hint));
+    first_error.or(problem).map_or(Ok(()), Err)
+}
+
+/// Returns the rows of the settings files of some harnesses, and the first error of reading one.
+fn rows(
+    is_shown: impl Fn(&dyn Harness) -> bool,
+    scope: Option<SettingsScope>,
+    context: &Context,
+) -> Result<(Vec<Row>, Option<CliError>), CliError> {
+    let environment = &context.environment;
     let (mut first_error, mut scopes) = (None, Vec::new());
-    for shown in shown {
-        let choices =
-            SCOPES.into_iter().filter(|(.., choice)| args.scope.is_none_or(|asked| asked == *choice));
+    for shown in hooked().filter(|(harness, _)| is_shown(*harness)) {
+        let choices = SCOPES.into_iter().filter(|(.., choice)| scope.is_none_or(|asked| asked == *choice));
         for (name, _, choice) in choices {
             // Not every harness has each of the three.
             let scope = match Scope::find(shown, choice, environment) {
@@ -159,17 +179,27 @@ pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> 
     }
     // The default harness is the one most often queried.
     scopes.sort_by_key(|row| row.harness != DEFAULT_HOOKED);
-    let data = context.environment.data_folder(context.store_option.as_deref());
-    let report =
-        Report { schema: SCHEMA, scopes, hub: data.as_deref().map(hub), spool: data.as_deref().map(waiting) };
-    if args.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&text(&report, context.style(None).charset()))?;
+    Ok((scopes, first_error))
+}
+
+/// Returns what is wrong with installed hooks, with a hint each: hooks of another version, and of a harness that runs none.
+pub(crate) fn problems(context: &Context) -> Vec<(String, String)> {
+    let rows = rows(|_| true, None, context).map(|(rows, _)| rows).unwrap_or_default();
+    let mut all = Vec::new();
+    for Row { harness, title, scope, path, disabled, outdated, hooks, .. } in rows {
+        if outdated {
+            let says = format!("the hooks of {title} are not as this version writes them ({path})");
+            all.push((
+                says,
+                format!("`subscope hooks install --harness {harness} --scope {scope}` writes them anew"),
+            ));
+        }
+        if disabled && !hooks.is_empty() {
+            let says = format!("{title} is set to run no hooks, those of subscope neither ({path})");
+            all.push((says, "remove the setting, or the hooks with `subscope hooks remove`".to_owned()));
+        }
     }
-    let problem = report.spool.iter().flat_map(Waiting::problems).next();
-    let problem = problem.map(|(says, hint)| CliError::failed(says).hint(hint));
-    first_error.or(problem).map_or(Ok(()), Err)
+    all
 }
 
 fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
