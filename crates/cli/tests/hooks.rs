@@ -331,6 +331,18 @@ fn changed_settings_lose_our_hooks_and_nothing_else() {
 }
 
 #[test]
+fn doctor_names_settings_that_cannot_be_read() {
+    let env = env();
+    let path = env.write("home/.claude/settings.json", "{ \"hooks\": ");
+    let doctor = env.run(&["doctor"]).stdout;
+    let says = doctor
+        .lines()
+        .find(|line| line.contains("hooks of Claude Code"))
+        .unwrap_or_else(|| panic!("{doctor}"));
+    assert!(says.contains(path.to_str().unwrap()), "{says}");
+}
+
+#[test]
 fn hooks_of_another_version_are_reported_until_they_are_installed_again() {
     for (harness, install, limit) in [
         ("claude-code", &INSTALL[..], "\"timeout\": 330"),

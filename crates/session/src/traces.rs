@@ -87,6 +87,11 @@ impl SessionTraces {
         }
     }
 
+    /// Returns which trace has each id of a call. A single trace has all of its own.
+    fn call_ids(&self) -> CallIds<'_> {
+        if self.all.len() < 2 { CallIds::default() } else { CallIds::of(self.all.values()) }
+    }
+
     /// Returns the facts of a session with what its traces say.
     pub(crate) fn joined<'t>(&'t self, facts: &'t Tracker) -> &'t Tracker {
         if self.all.is_empty() {
@@ -95,7 +100,7 @@ impl SessionTraces {
         self.joined.get_or_init(|| {
             let mut joined = facts.clone();
             joined.inline_payloads(true);
-            let call_ids = CallIds::of(self.all.values());
+            let call_ids = self.call_ids();
             for trace in self.all.values() {
                 trace.observe(&call_ids, &mut |seen| {
                     joined.absorb(seen);
@@ -109,9 +114,12 @@ impl SessionTraces {
     pub(crate) fn take_events(&mut self, events: EventScope, cutoff: Option<Millis>) -> Vec<PendingEvent> {
         let mut pending = Vec::new();
         let changed = std::mem::take(&mut self.changed);
-        let call_ids = CallIds::of(self.all.values());
+        if !events.is_any() {
+            return pending;
+        }
+        let call_ids = self.call_ids();
         for trace in changed {
-            let Some(trace) = self.all.get(&trace).filter(|_| events.is_any()) else { continue };
+            let Some(trace) = self.all.get(&trace) else { continue };
             let wanted = match events {
                 EventScope::Texts => EventUse::Texts { is_read_once: true },
                 EventScope::Records => EventUse::Records { is_read_once: true },

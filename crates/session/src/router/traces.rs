@@ -11,7 +11,7 @@ use std::{
 use subscope_decode::otlp::Trace;
 use subscope_model::{Problem, SessionId, SourceId, TraceSpan};
 
-use super::{SessionRouter, routes::UnassignedProblem};
+use super::SessionRouter;
 use crate::{feed::SessionFeed, session::Session};
 
 /// Most traces kept in which no agent program has reported anything yet: a span of one may come later.
@@ -91,13 +91,12 @@ impl SessionRouter {
 
     /// Takes the problems of lines that name a session of which nothing was known.
     pub fn take_waiting_problems(&mut self, session: &str) -> Vec<Problem> {
-        let is_its = |waiting: &UnassignedProblem| waiting.named.as_deref() == Some(session);
-        let all = self.sessions.unassigned.values_mut();
-        let taken: Vec<Problem> = all
-            .flat_map(|waiting| waiting.extract_if(.., |it| is_its(it)).collect::<Vec<_>>())
-            .map(|it| it.problem)
-            .collect();
-        self.sessions.unassigned.retain(|_, waiting| !waiting.is_empty());
+        let mut taken = Vec::new();
+        self.sessions.unassigned.retain(|_, waiting| {
+            let its = waiting.extract_if(.., |it| it.named.as_deref() == Some(session));
+            taken.extend(its.map(|it| it.problem));
+            !waiting.is_empty()
+        });
         taken
     }
 

@@ -160,7 +160,10 @@ pub(super) fn hub(context: &Context) -> Option<Check> {
 /// Reports hooks that are not as they should be, events of hooks that cannot be read, and hooks that name an unknown harness.
 pub(super) fn hooks(context: &Context) -> Vec<Check> {
     let warning = |(says, hint)| Check::warning("hooks", says).hint(hint);
-    let mut checks: Vec<Check> = status::problems(context).into_iter().map(warning).collect();
+    let mut checks: Vec<Check> = match status::problems(context) {
+        Ok(problems) => problems.into_iter().map(warning).collect(),
+        Err(error) => vec![Check::warning("hooks", error.to_string())],
+    };
     // A missing data directory is reported by the check of the store.
     let Ok(data) = context.data_folder() else { return checks };
     let failure = |(says, hint)| Check::failure("hooks", says).hint(hint);

@@ -182,11 +182,21 @@ fn rows(
     Ok((scopes, first_error))
 }
 
-/// Returns what is wrong with installed hooks, with a hint each: hooks of another version, and of a harness that runs none.
-pub(crate) fn problems(context: &Context) -> Vec<(String, String)> {
-    let rows = rows(|_| true, None, context).map(|(rows, _)| rows).unwrap_or_default();
+/// Returns what is wrong with installed hooks, with a hint each: settings that cannot be read, hooks of another version,
+/// and of a harness that runs none.
+///
+/// # Errors
+/// It is not known where settings are.
+pub(crate) fn problems(context: &Context) -> Result<Vec<(String, String)>, CliError> {
+    let (rows, _) = rows(|_| true, None, context)?;
     let mut all = Vec::new();
-    for Row { harness, title, scope, path, disabled, outdated, hooks, .. } in rows {
+    for Row { harness, title, scope, path, disabled, outdated, hooks, problem, .. } in rows {
+        if let Some(problem) = problem {
+            all.push((
+                format!("hooks of {title}: {problem}"),
+                format!("subscope reads {path} to say whether hooks are installed"),
+            ));
+        }
         if outdated {
             let says = format!("the hooks of {title} are not as this version writes them ({path})");
             all.push((
@@ -199,7 +209,7 @@ pub(crate) fn problems(context: &Context) -> Vec<(String, String)> {
             all.push((says, "remove the setting, or the hooks with `subscope hooks remove`".to_owned()));
         }
     }
-    all
+    Ok(all)
 }
 
 fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {

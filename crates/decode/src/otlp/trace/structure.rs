@@ -391,7 +391,10 @@ impl<'t> Structure<'t> {
             !matches!(agent.parent, Some(Worker::Agent(_) | Worker::InCall(_) | Worker::Pending(_)))
         };
         // A call above an agent is of another agent, whose span has not come.
-        let is_called = |worker: Worker| matches!(worker, Worker::Agent(number) if self.calls[number].is_some() && self.workers[number] == Worker::Unknown);
+        let is_called = |worker: Worker| {
+            let Worker::Agent(number) = worker else { return false };
+            self.calls[number].is_some() && self.workers[number] == Worker::Unknown
+        };
         let tops = self.agents.iter().filter(is_top).map(|agent| agent.worker);
         let tops: Vec<Worker> = tops.filter(|worker| !is_called(*worker)).collect();
         let reported =

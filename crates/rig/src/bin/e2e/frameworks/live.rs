@@ -54,7 +54,7 @@ pub(super) fn trees(client: &mut Client) -> Result<Vec<Tree>> {
     Ok(trees)
 }
 
-/// Looks until it is told to end.
+/// Looks at the hub until `is_over` is set.
 pub(super) fn watch(hub: SocketAddr, world: &World, is_over: &AtomicBool) -> Result<Seen> {
     let mut client = Client::connect(Address::Tcp(hub))?;
     let (mut seen, mut last) = (Seen::default(), None::<Instant>);

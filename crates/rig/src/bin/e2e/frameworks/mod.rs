@@ -173,7 +173,9 @@ fn run(
         None => findings.fault("no row, or no spans"),
     }
     let delay = delay.map(|delay| delay.as_millis() as u64);
-    findings.note(format!("first row {} ms after the first spans", delay.unwrap_or_default()));
+    if let Some(delay) = delay {
+        findings.note(format!("first row {delay} ms after the first spans"));
+    }
     findings.note(format!("after their first request: {}", seen.delays(&log, &trees).join(", ")));
     findings.note(format!("{:.1} s", ended.took.as_secs_f64()));
     hub.end()?;
