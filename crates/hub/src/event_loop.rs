@@ -92,6 +92,7 @@ use crate::{
     driver::Driver,
     event_routing::EventRouter,
     handle::{HubHandle, QuestionCount, Waker},
+    otlp::TraceLinks,
     partitions::Partitions,
     subscription::{HubSubscription, Subscriber, pair},
     suspend::SuspendDetector,
@@ -141,7 +142,7 @@ impl HubOptions {
 /// Location of the full-text index.
 #[derive(Clone, Debug)]
 pub struct FullTextLocation {
-    /// Folder of the full-text index.
+    /// Data folder, which has the full-text index, and spans of other programs that wait for an agent program.
     pub folder: PathBuf,
     /// Archive that is read where the harness has deleted a file.
     pub archive: Archive,
@@ -185,6 +186,7 @@ const MAX_DUE_LOADS: usize = 8;
 pub struct Hub {
     commands: SyncSender<Command>,
     router: EventRouter,
+    links: TraceLinks,
     questions: QuestionCount,
     zone: Zone,
     thread: Option<JoinHandle<()>>,
@@ -203,6 +205,7 @@ impl Hub {
     ) -> Result<Self, HubError> {
         let (commands, queue) = sync_channel(QUEUE_COMMANDS);
         let (waker, zone) = (Waker::new(commands.clone()), options.zone.clone());
+        let links = TraceLinks::new(options.texts.as_ref().map(|texts| texts.folder.clone()));
         let build = std::thread::Builder::new().name("hub".to_owned());
         let thread = build
             .spawn(move || {
@@ -211,7 +214,7 @@ impl Hub {
             })
             .map_err(HubError::Thread)?;
         let (router, questions) = (EventRouter::default(), QuestionCount::default());
-        Ok(Self { commands, router, questions, zone, thread: Some(thread) })
+        Ok(Self { commands, router, links, questions, zone, thread: Some(thread) })
     }
 
     /// Subscribes: first the snapshots of all sessions, then every update.
@@ -226,7 +229,8 @@ impl Hub {
     pub fn handle(&self) -> HubHandle {
         // A hub that has ended rejects every later query.
         let _ = self.commands.send(Command::EnableWaking);
-        HubHandle::new(self.commands.clone(), self.router.clone(), self.questions.clone(), self.zone.clone())
+        let Self { commands, router, links, questions, zone, .. } = self;
+        HubHandle::new(commands.clone(), router.clone(), links.clone(), questions.clone(), zone.clone())
     }
 }
 

@@ -9,14 +9,14 @@ use std::sync::{
 use subscope_harness::{Encoding, Signal};
 use subscope_model::{AgentId, Event, Millis, ReadingProgress, SessionId, Text, Zone};
 use subscope_query::Queries;
-use subscope_store::Commit;
+use subscope_store::{Commit, StoreResult};
 
 use crate::{
     command::{
         AskError, Command, Figures, Ingest, IngestError, IngestReceipt, ReplyCallback, SubscriptionStart,
     },
     event_routing::{ConnectionId, EventRouter, PostedError, RoutedEvent},
-    otlp::{OtlpIngests, TraceLinks},
+    otlp::{OtlpError, OtlpIngests, ReleasedSpans, TraceLinks},
     read_pool::Question,
     read_view::{HubAnswers, ReadView},
     stop::{StopError, StopReceipt},
@@ -69,10 +69,11 @@ impl HubHandle {
     pub(crate) fn new(
         commands: SyncSender<Command>,
         router: EventRouter,
+        links: TraceLinks,
         questions: QuestionCount,
         zone: Zone,
     ) -> Self {
-        Self { commands, router, links: TraceLinks::default(), questions, zone }
+        Self { commands, router, links, questions, zone }
     }
 
     /// Asks a question, which may be about one session. The reply includes everything that was acknowledged before, and
@@ -120,14 +121,22 @@ impl HubHandle {
     /// Returns the ingests of a body of OpenTelemetry records. Takes up to a second for the largest body.
     ///
     /// # Errors
-    /// Why it is no request.
+    /// If it is no request, or what waits on disk for an agent program cannot be read or written.
     pub fn otlp_ingests(
         &self,
         signal: Signal,
         encoding: Encoding,
         body: &[u8],
-    ) -> Result<OtlpIngests, String> {
+    ) -> Result<OtlpIngests, OtlpError> {
         self.links.ingests(signal, encoding, body)
+    }
+
+    /// Forgets spans that waited for an agent program, once all ingests of the body that released them are acknowledged.
+    ///
+    /// # Errors
+    /// If that cannot be written: they are ingested once more, which changes nothing.
+    pub fn release_spans(&self, released: &ReleasedSpans) -> StoreResult<()> {
+        self.links.release(released)
     }
 
     /// Returns the ingest of one published event, which is one line. `from` is the connection over which it came.

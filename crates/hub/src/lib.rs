@@ -53,7 +53,7 @@ pub use heartbeat::heartbeat;
 pub use history::{HistoryRows, ReadHistory, RowsSource};
 pub use ingest_batches::{LineBatch, delivered_dialect, line_ingests};
 pub use loader::Unread;
-pub use otlp::OtlpIngests;
+pub use otlp::{OtlpError, OtlpIngests, ReleasedSpans};
 pub use replay::{Recording, Replay};
 pub use session_sources::{SessionSources, SourcesError, unread_files_naming};
 pub use spool_drain::{SpoolDrain, SpoolStop, Spooler, delivery_key, drain_spool, hook_dialect, hook_ingest};

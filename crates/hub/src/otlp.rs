@@ -2,28 +2,24 @@
 //! the same body counts once.
 //!
 //! A trace of an agent program has spans of other programs, such as a web server's: they link the spans above and below
-//! them. They are kept once an agent program has reported something in their trace, before or after them.
+//! them. They are kept once an agent program has reported something in their trace, before or after them, and wait on disk
+//! until then.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::BTreeSet,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use sha2::{Digest as _, Sha256};
-use subscope_harness::{Encoding, KeptLine, Signal, divide_otlp};
+use subscope_harness::{Encoding, KeptLine, Signal, dialect, divide_otlp};
 use subscope_model::safe_id;
+use subscope_store::{KeyedLine, StoreError, StoreResult, WaitingSpans};
 
 use crate::command::{Asks, Ingest};
 
 /// Partition of the inbox of all posted records.
 const SOURCE: &str = "otlp";
-
-/// Most traces of agent programs that are remembered: of one that was forgotten, spans of other programs that come alone
-/// are not kept.
-const MAX_TRACES: usize = 100_000;
-
-/// Most bytes of spans that wait for an agent program in their trace.
-const MAX_WAITING_BYTES: usize = 16 << 20;
 
 /// A posted body, divided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,112 +28,128 @@ pub struct OtlpIngests {
     pub ingests: Vec<Ingest>,
     /// Number of records in them.
     pub records: u64,
-    /// Number of records of other programs or of no session, which are not kept.
+    /// Number of records of other programs or of no session: they are not kept, or not yet.
     pub foreign: u64,
     /// Why some records cannot be read.
     pub broken: Vec<String>,
+    /// Those of the ingests that waited on disk.
+    pub released: ReleasedSpans,
 }
 
-/// What is remembered of traces between two bodies.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TraceLinks(Arc<Mutex<LinkMemory>>);
+/// Ingests that waited: session of the trace and key of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReleasedSpans(BTreeSet<(String, String)>);
 
-/// Traces of agent programs, and spans of other traces.
-#[derive(Debug, Default)]
-struct LinkMemory {
-    /// Ids of the sessions of traces in which an agent program has reported something, and their order.
-    known: HashSet<String>,
-    known_order: VecDeque<String>,
-    /// Spans of other traces, by the session of their trace, and the order in which these came.
-    waiting: HashMap<String, Vec<(Ingest, u64)>>,
-    waiting_order: VecDeque<String>,
-    waiting_bytes: usize,
-}
-
-impl LinkMemory {
-    /// Records that an agent program has reported something in a trace. Returns the spans that waited for that.
-    fn know(&mut self, session: &str) -> Vec<(Ingest, u64)> {
-        if !self.known.insert(session.to_owned()) {
-            return Vec::new();
-        }
-        self.known_order.push_back(session.to_owned());
-        if self.known_order.len() > MAX_TRACES
-            && let Some(oldest) = self.known_order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        let waiting = self.waiting.remove(session).unwrap_or_default();
-        if !waiting.is_empty() {
-            self.waiting_order.retain(|known| known != session);
-        }
-        self.waiting_bytes -= waiting.iter().map(|(ingest, _)| ingest.body.len()).sum::<usize>();
-        waiting
-    }
-
-    /// Keeps spans until an agent program reports something in their trace. Above the bound the oldest go.
-    fn wait(&mut self, session: String, ingest: Ingest, records: u64) {
-        self.waiting_bytes += ingest.body.len();
-        let known = self.waiting.entry(session.clone()).or_default();
-        if known.is_empty() {
-            self.waiting_order.push_back(session);
-        }
-        known.push((ingest, records));
-        while self.waiting_bytes > MAX_WAITING_BYTES
-            && let Some(oldest) = self.waiting_order.pop_front()
-        {
-            let dropped = self.waiting.remove(&oldest).unwrap_or_default();
-            self.waiting_bytes -= dropped.iter().map(|(ingest, _)| ingest.body.len()).sum::<usize>();
-        }
+impl ReleasedSpans {
+    /// Whether none waited.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
-fn ingest(hash: &str, number: usize, kept: KeptLine) -> Ingest {
+/// Why a posted body was not divided.
+#[derive(Debug, thiserror::Error)]
+pub enum OtlpError {
+    /// It is no request.
+    #[error("{0}")]
+    Malformed(String),
+    /// What waits on disk could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What is known of traces between two bodies.
+#[derive(Clone)]
+pub(crate) struct TraceLinks(Arc<LinkStore>);
+
+struct LinkStore {
+    /// Data folder; `None` for a hub that keeps nothing.
+    folder: Option<PathBuf>,
+    /// Opened for the first body.
+    spans: Mutex<Option<WaitingSpans>>,
+}
+
+fn keyed(kept: KeptLine, key: String) -> KeyedLine {
+    let KeptLine { dialect, session, line, records } = kept;
+    KeyedLine { session, key, dialect: dialect.as_str().to_owned(), records, line }
+}
+
+fn ingest(keyed: KeyedLine) -> Ingest {
     Ingest {
         source: SOURCE.to_owned(),
-        session: Some(safe_id(&kept.session).into_owned()),
-        dialect: Some(kept.dialect),
-        key: format!("{hash}/{number}"),
+        session: Some(safe_id(&keyed.session).into_owned()),
+        dialect: dialect(&keyed.dialect),
+        key: keyed.key,
         received_ms: None,
-        body: kept.line,
+        body: keyed.line,
         begins: None,
         asks: Asks::Nothing,
     }
 }
 
 impl TraceLinks {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self(Arc::new(LinkStore { folder, spans: Mutex::new(None) }))
+    }
+
+    /// Runs an operation on what waits.
+    fn with<T>(&self, run: impl FnOnce(&mut WaitingSpans) -> StoreResult<T>) -> StoreResult<T> {
+        let mut opened = self.0.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let spans = match &mut *opened {
+            Some(spans) => spans,
+            closed => closed.insert(WaitingSpans::open(self.0.folder.as_deref())?),
+        };
+        run(spans)
+    }
+
     /// Returns the ingests of a body. The same body is always divided alike, into ingests with the same keys.
     ///
     /// # Errors
-    /// Why it is no request.
+    /// If it is no request, or what waits cannot be read or written.
     pub(crate) fn ingests(
         &self,
         signal: Signal,
         encoding: Encoding,
         body: &[u8],
-    ) -> Result<OtlpIngests, String> {
-        let divided = divide_otlp(signal, encoding, body).map_err(|error| error.to_string())?;
+    ) -> Result<OtlpIngests, OtlpError> {
+        let divided = divide_otlp(signal, encoding, body);
+        let divided = divided.map_err(|error| OtlpError::Malformed(error.to_string()))?;
         let hash: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
         let mut all =
             OtlpIngests { foreign: divided.foreign, broken: divided.broken, ..OtlpIngests::default() };
         let links = divided.kept.len();
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (number, kept) in divided.kept.into_iter().enumerate() {
-            let waited = memory.know(&kept.session);
-            all.records += kept.records + waited.iter().map(|(_, records)| records).sum::<u64>();
-            all.ingests.push(ingest(&hash, number, kept));
-            all.ingests.extend(waited.into_iter().map(|(ingest, _)| ingest));
-        }
-        for (number, kept) in (links..).zip(divided.links) {
-            let (session, records) = (kept.session.clone(), kept.records);
-            let ingest = ingest(&hash, number, kept);
-            if memory.known.contains(&session) {
-                all.records += records;
-                all.ingests.push(ingest);
-            } else {
-                all.foreign += records;
-                memory.wait(session, ingest, records);
+        self.with(|spans| {
+            for (number, kept) in divided.kept.into_iter().enumerate() {
+                let waited = spans.know(&kept.session)?;
+                all.records += kept.records;
+                all.ingests.push(ingest(keyed(kept, format!("{hash}/{number}"))));
+                for span in waited {
+                    if all.released.0.insert((span.session.clone(), span.key.clone())) {
+                        all.records += span.records;
+                        all.ingests.push(ingest(span));
+                    }
+                }
             }
-        }
+            for (number, link) in (links..).zip(divided.links) {
+                let span = keyed(link, format!("{hash}/{number}"));
+                if spans.wait(&span)? {
+                    all.foreign += span.records;
+                } else {
+                    all.records += span.records;
+                    all.ingests.push(ingest(span));
+                }
+            }
+            Ok(())
+        })?;
         Ok(all)
+    }
+
+    /// Forgets spans that waited: their ingests were acknowledged.
+    ///
+    /// # Errors
+    /// If that cannot be written: they are ingested once more, which changes nothing.
+    pub(crate) fn release(&self, released: &ReleasedSpans) -> StoreResult<()> {
+        let spans = released.0.iter().map(|(session, key)| (session.as_str(), key.as_str()));
+        self.with(|waiting| waiting.remove(spans))
     }
 }

@@ -14,8 +14,8 @@ use std::{
 use serde_json::{Value, json};
 use subscope_collect::archive::Archive;
 use subscope_hub::{
-    AskError, Encoding, Hub, HubHandle, HubOptions, IngestError, IngestReceipt, ListQuery, MemoryStore,
-    Nothing, Signal, Store,
+    AskError, Encoding, FullTextLocation, Hub, HubHandle, HubOptions, IngestError, IngestReceipt, ListQuery,
+    MemoryStore, Nothing, Signal, Store,
     index::{IndexOptions, forget, index_texts},
 };
 use subscope_model::{PriceTable, SessionId, Tree};
@@ -51,6 +51,7 @@ fn post_any(handle: &HubHandle, request: &str) -> usize {
         let taken: Result<IngestReceipt, IngestError> = answer(|reply| handle.ingest(ingest, reply));
         problems += taken.unwrap().problem_count;
     }
+    handle.release_spans(&divided.released).unwrap();
     assert_eq!(problems, divided.broken.len() as u64);
     divided.broken.len()
 }
@@ -112,6 +113,45 @@ fn restarted_hub_knows_the_session_of_a_trace() {
         }
     }
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A hub that keeps what it has in a folder.
+fn hub_in(folder: &Path) -> Hub {
+    let store = SqliteStore::open(folder, Access::Write, "rules", 1).unwrap();
+    let archive = Archive::new(folder.join("archive"));
+    let texts = Some(FullTextLocation { folder: folder.to_owned(), archive });
+    Hub::start(Box::new(Nothing), Box::new(store), HubOptions { texts, ..HubOptions::default() }).unwrap()
+}
+
+/// Posts a request to a hub that has no room for it. Returns the number of its spans that wait.
+fn post_in_vain(handle: &HubHandle, request: &str) -> u64 {
+    handle.otlp_ingests(Signal::Traces, Encoding::Json, body_of(request).as_bytes()).unwrap().foreign
+}
+
+#[test]
+fn spans_of_other_programs_wait_for_agents_whenever_the_hub_is_restarted_or_busy() {
+    let (mut wrong, mut with_waiting) = (Vec::new(), 0);
+    for recording in framework_recordings() {
+        let expected = of_file(&recording.requests);
+        let (_, requests) = deliveries(&recording.requests).pop().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut waited = 0;
+        for some in requests.chunks(requests.len().div_ceil(4)) {
+            let hub = hub_in(folder.path());
+            for request in some {
+                waited += post_in_vain(&hub.handle(), request);
+                post(&hub.handle(), request);
+            }
+        }
+        with_waiting += u64::from(waited > 0);
+        let hub = hub_in(folder.path());
+        let found = facts_of_trees(&trees(&hub.handle()));
+        if found != expected {
+            wrong.push(format!("{}:\n - {expected}\n + {found}", recording.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(with_waiting > 2, "spans waited in {with_waiting} recordings");
 }
 
 #[test]

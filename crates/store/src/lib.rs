@@ -16,6 +16,7 @@ mod salvage;
 mod sqlite;
 mod stats;
 mod texts;
+mod waiting_spans;
 mod word;
 
 use std::{path::PathBuf, sync::Arc};
@@ -38,6 +39,7 @@ pub use texts::{
     ByteSpan, Hit, InboxPosition, Passage, PassageBatch, PassageKind, TextCounter, TextCounts, TextFile,
     TextIndex, TextQuery,
 };
+pub use waiting_spans::{KeyedLine, WaitingSpans};
 pub use word::words;
 
 /// One transaction: rows of changed sessions, new events, and received input.

@@ -1,6 +1,6 @@
 //! Derives rows and events from facts, commits them and publishes them; retries failed commits.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use subscope_model::{AgentId, Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_session::{Limits, SessionUpdate, problem_event};
@@ -23,6 +23,10 @@ const SESSION_PAUSE: u32 = 4;
 const THROTTLE_FROM_INGESTS: usize = 8;
 /// Pause of all deriving in that case, as a multiple of the time that deriving took.
 const THROTTLE_PAUSE: u32 = 6;
+
+/// Time that deriving takes of a turn, the session in which it ends not counted: input waits for its acknowledgement
+/// meanwhile.
+const TURN_TIME: Duration = Duration::from_millis(10);
 
 /// How often sessions are derived.
 pub(super) struct DerivePace {
@@ -64,32 +68,37 @@ impl EventLoop {
         }
     }
 
-    /// Derives the dirty sessions that are due, one by one. The time that each takes decides when it is due again, so
-    /// that big sessions do not delay small ones.
+    /// Derives the dirty sessions that are due, one by one, the longest waiting first, until a turn's time is over. The
+    /// time that each takes decides when it is due again, so that big sessions do not delay small ones.
     pub(super) fn derive_due(&mut self) {
         let began = self.time.tick();
         if !self.pace.derive.throttle.pause_left(began).is_zero() {
             return;
         }
-        let due = self.sessions.due(Task::Derive, began);
+        let scheduled = self.sessions.scheduled(Task::Derive).take_while(|(at, _)| *at <= began);
+        let due: Vec<SessionId> = scheduled.map(|(_, session)| session.clone()).collect();
         if due.is_empty() {
             return;
         }
+        let mut ended = began;
         for session in due {
             if self.store.has_failed_commit() {
                 return;
             }
-            let began = self.time.tick();
+            let session_began = ended;
             self.derive_ready(vec![session.clone()], false);
-            let ended = self.pace.derive.last_derived;
+            ended = self.pace.derive.last_derived;
             if let Some(loaded) = self.sessions.loaded_mut(&session) {
-                loaded.derive_after = Some(DutyCycle::new(SESSION_PAUSE).record(began, ended));
+                loaded.derive_after = Some(DutyCycle::new(SESSION_PAUSE).record(session_began, ended));
+            }
+            if ended.duration_since(began) >= TURN_TIME {
+                break;
             }
         }
         // While many ingests wait for acknowledgement, these come first.
         let pace = &mut self.pace.derive;
         if pace.largest_ingest_batch >= THROTTLE_FROM_INGESTS {
-            pace.throttle.record(began, pace.last_derived);
+            pace.throttle.record(began, ended);
         } else {
             pace.throttle.resume();
         }

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
-use subscope_hub::{Encoding, Signal, otlp_answer};
+use subscope_hub::{Encoding, OtlpError, Signal, otlp_answer};
 
 use crate::{api_error::ApiError, ask::ask, otlp_body::OtlpBody, state::App};
 
@@ -109,11 +109,21 @@ pub(super) async fn ingest(app: &App, signal: Signal, body: OtlpBody) -> Result<
     let OtlpBody { encoding, bytes, permit } = body;
     // Reading takes up to a second for the largest body.
     let hub = app.hub.clone();
-    let dividing = tokio::task::spawn_blocking(move || hub.otlp_ingests(signal, encoding, &bytes));
+    let divider = hub.clone();
+    let dividing = tokio::task::spawn_blocking(move || divider.otlp_ingests(signal, encoding, &bytes));
     let divided = dividing.await.map_err(|error| ApiError::unavailable(error.to_string()))?;
-    let divided = divided.map_err(ApiError::bad_request)?;
+    let divided = divided.map_err(|error| match error {
+        OtlpError::Malformed(why) => ApiError::bad_request(why),
+        OtlpError::Store(error) => ApiError::unavailable(error.to_string()),
+    })?;
     for ingest in divided.ingests {
         ask(|reply| app.ingest(ingest, reply)).await.map_err(ApiError::or_too_many_requests)??;
+    }
+    if !divided.released.is_empty() {
+        let releasing = tokio::task::spawn_blocking(move || hub.release_spans(&divided.released));
+        if let Ok(Err(error)) = releasing.await {
+            tracing::warn!(%error, "spans that waited are kept twice, and count once");
+        }
     }
     drop(permit);
     let count = &app.otlp;
