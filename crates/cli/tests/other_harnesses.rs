@@ -14,6 +14,7 @@ use subscope_testkit::{
     env::TestEnv,
     fixtures,
     others::{OtherRecording, differences, other_recordings},
+    strategies::permutations,
 };
 
 fn tree(targets: &[PathBuf]) -> Value {
@@ -35,19 +36,6 @@ fn mistakes(recording: &OtherRecording, targets: &[PathBuf], is_whole: bool) -> 
 
 fn assert_none(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} mistakes:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// All orders of a few things.
-fn orders<T: Clone>(all: &[T]) -> Vec<Vec<T>> {
-    if all.len() < 2 {
-        return vec![all.to_vec()];
-    }
-    let with_first = |first: usize| {
-        let mut rest = all.to_vec();
-        let chosen = rest.remove(first);
-        orders(&rest).into_iter().map(move |rest| [vec![chosen.clone()], rest].concat())
-    };
-    (0..all.len()).flat_map(with_first).collect()
 }
 
 #[test]
@@ -75,7 +63,7 @@ fn all_sources_give_the_truth_in_every_order() {
     for recording in other_recordings() {
         let sources: Vec<Vec<PathBuf>> =
             [vec![recording.on_disk.clone()]].into_iter().chain(recording.streams.clone()).collect();
-        for order in orders(&sources) {
+        for order in permutations(&sources) {
             wrong.extend(mistakes(&recording, &order.concat(), true));
         }
     }

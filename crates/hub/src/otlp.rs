@@ -13,7 +13,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 use subscope_harness::{Encoding, KeptLine, Signal, dialect, divide_otlp};
-use subscope_model::safe_id;
+use subscope_model::{TraceSpan, safe_id};
 use subscope_store::{KeyedLine, StoreError, StoreResult, WaitingSpans};
 
 use crate::command::{Asks, Ingest};
@@ -120,7 +120,8 @@ impl TraceLinks {
         let links = divided.kept.len();
         self.with(|spans| {
             for (number, kept) in divided.kept.into_iter().enumerate() {
-                let waited = spans.know(&kept.session)?;
+                let is_of_trace = TraceSpan::trace_of_session(&kept.session).is_some();
+                let waited = if is_of_trace { spans.know(&kept.session)? } else { Vec::new() };
                 all.records += kept.records;
                 all.ingests.push(ingest(keyed(kept, format!("{hash}/{number}"))));
                 for span in waited {

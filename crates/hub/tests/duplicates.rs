@@ -25,6 +25,7 @@ use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::root,
     sessions::{LATER, now},
+    strategies::permutations,
 };
 
 const RECORDINGS: [&str; 4] =
@@ -154,18 +155,6 @@ fn trees(keeper: &dyn History) -> BTreeMap<SessionId, Tree> {
     trees.collect()
 }
 
-fn orders(of: &[String]) -> Vec<Vec<String>> {
-    if of.len() < 2 {
-        return vec![of.to_vec()];
-    }
-    let firsts = (0..of.len()).flat_map(|first| {
-        let mut rest = of.to_vec();
-        let first = rest.remove(first);
-        orders(&rest).into_iter().map(move |rest| [vec![first.clone()], rest].concat())
-    });
-    firsts.collect()
-}
-
 #[test]
 fn a_store_counts_each_response_once_in_any_order_and_after_a_rebuild() {
     for recording in RECORDINGS {
@@ -173,7 +162,7 @@ fn a_store_counts_each_response_once_in_any_order_and_after_a_rebuild() {
         let mut expected: Option<(BTreeMap<SessionId, Tree>, Stats)> = None;
         let sessions = Place::new(recording).sessions();
         assert_eq!(sessions.len(), 3);
-        for order in orders(&sessions) {
+        for order in permutations(&sessions) {
             let place = Place::new(recording);
             let mut store = place.store("1");
             for session in &order {

@@ -137,6 +137,19 @@ fn apply(mut bytes: Vec<u8>, change: &Change) -> Vec<u8> {
     bytes
 }
 
+/// Returns all orders of a few things.
+pub fn permutations<T: Clone>(all: &[T]) -> Vec<Vec<T>> {
+    if all.len() < 2 {
+        return vec![all.to_vec()];
+    }
+    let with_first = |first: usize| {
+        let mut rest = all.to_vec();
+        let chosen = rest.remove(first);
+        permutations(&rest).into_iter().map(move |rest| [vec![chosen.clone()], rest].concat())
+    };
+    (0..all.len()).flat_map(with_first).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
