@@ -7,15 +7,15 @@ use hashbrown::HashMap;
 use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
-    Actor, AgentId, Basis, Event, EventData, EventKind, EventRecord, EventSchema, Millis, Problem, SessionId,
-    SessionText, SourceKind, SourcePosition, Text, Tree, event_id, stable_hash,
+    Actor, AgentId, Basis, Event, EventData, EventKind, EventRecord, EventSchema, Fact, Millis, Observation,
+    Problem, SessionId, SessionText, SourceKind, SourcePosition, Text, Tree, event_id, stable_hash,
 };
 use subscope_track::{Attribution, CallName, Derived, Now};
 
 use crate::{
     feed_order::{EventOrder, PlacedCalls, PlacedEvent, order_derived, order_pending},
     lifecycle::{LifecycleState, add_session_data},
-    pending_event::{OwnedCall, OwnedClaim, PendingEvent, TextPlace},
+    pending_event::{OwnedCall, OwnedClaim, PendingEvent, TextPlace, key_by_id},
     router::UnreadLines,
 };
 
@@ -228,6 +228,15 @@ impl SessionFeed {
         self.answers = HashMap::new();
         self.published.0.shrink_to_fit();
         self
+    }
+
+    /// Whether the event of an observation was published, so that it need not be made again.
+    pub(crate) fn has_published(&self, session: &SessionId, seen: &Observation<'_>) -> bool {
+        let Some(key) = key_by_id(seen) else { return false };
+        match matches!(seen.fact, Fact::Message { .. } | Fact::Thought { .. }) {
+            true => self.messages.lines.contains(&(seen.kind, stable_hash(&key))),
+            false => self.published.contains(&event_id(session, &key)),
+        }
     }
 
     /// Number of events that were published.

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use subscope_decode::{Dialect, otlp::SPAN_LINE};
 use subscope_model::{
     Basis, CallBegin, CallEnd, Claim, EventData, EventKind, Fact, Millis, MissingField, Observation, Outcome,
-    Payload, PromptKind, RawJson, SourceId, SourceKind, SourcePosition, StopStep, Text, stable_hash,
+    Payload, PromptKind, RawJson, Response, SourceId, SourceKind, SourcePosition, StopStep, Text,
+    stable_hash,
 };
 use subscope_track::CallName;
 
@@ -134,6 +135,37 @@ impl EventUse {
     }
 }
 
+/// Returns the identity of an observation's event within its session, where that follows from ids of its source alone.
+pub(crate) fn key_by_id(observation: &Observation<'_>) -> Option<String> {
+    let of_line = |kind: &str, text: Option<RawJson<'_>>| {
+        let text = stable_hash(text.map(|raw| raw.json).unwrap_or_default());
+        observation.line_id.map(|id| format!("{kind}/{id}/{text:x}"))
+    };
+    let fact = &observation.fact;
+    if let Fact::CallBegin(call) = fact {
+        call.id.map(|id| format!("tool/{id}/pre"))
+    } else if let Fact::CallEnd(call) = fact {
+        call.id.map(|id| format!("tool/{id}/{}", end_word(call.outcome)))
+    } else if let Fact::Response(response) = fact {
+        response_id(response).map(|id| format!("usage/{id}"))
+    } else if let Fact::Message { text, .. } = fact {
+        of_line("line", Some(*text))
+    } else if let Fact::Thought { text, .. } = fact {
+        of_line("thought", *text)
+    } else {
+        None
+    }
+}
+
+/// Returns the id of a response: that of its message, or of its request.
+fn response_id<'o>(response: &Response<'o>) -> Option<&'o str> {
+    Some(response.message_id).filter(|id| !id.is_empty()).or(response.request_id)
+}
+
+fn end_word(outcome: Outcome) -> &'static str {
+    if outcome == Outcome::Denied { "denied" } else { "end" }
+}
+
 /// Converts an observation to a feed event; `None` if it only affects rows. `label` names its source.
 pub(crate) fn to_pending_event(
     observation: &Observation<'_>,
@@ -171,6 +203,7 @@ pub(crate) fn to_pending_event(
             (_, None) => at,
         }
     };
+    let known_key = key_by_id(observation);
     let line_key = |kind: &str, raw: Option<&str>| match observation.line_id {
         Some(id) => format!("{kind}/{id}/{:x}", stable_hash(raw.unwrap_or_default())),
         None => format!("{kind}/{}/{:x}", position(), stable_hash(raw.unwrap_or_default())),
@@ -188,7 +221,7 @@ pub(crate) fn to_pending_event(
         }
         Fact::Message { message_id, text } => {
             event.kind = EventKind::AgentMessage;
-            event.key = line_key("line", Some(text.json));
+            event.key = known_key.unwrap_or_else(|| line_key("line", Some(text.json)));
             let words = text.text();
             if words.trim().is_empty() {
                 return None;
@@ -202,7 +235,7 @@ pub(crate) fn to_pending_event(
         }
         Fact::Thought { message_id, text } => {
             event.kind = EventKind::Reasoning;
-            event.key = line_key("thought", text.map(|raw| raw.json));
+            event.key = known_key.unwrap_or_else(|| line_key("thought", text.map(|raw| raw.json)));
             let words = text.map(|raw| raw.text()).filter(|words| !words.is_empty());
             event.text = words.as_ref().map(|words| stable_hash(&format!("thought/{words}")));
             if let (Some(raw), EventUse::Texts { .. }) = (text, wanted) {
@@ -219,9 +252,8 @@ pub(crate) fn to_pending_event(
         Fact::Response(response) if response.has_stop_reason && !response.synthetic => {
             event.kind = EventKind::Usage;
             let message = Some(response.message_id).filter(|id| !id.is_empty());
-            let id = message.or(response.request_id)?;
-            event.key = format!("usage/{id}");
-            event.call = OwnedCall::Response(id.to_owned());
+            event.key = known_key?;
+            event.call = OwnedCall::Response(response_id(response)?.to_owned());
             let mut fields = json!({
                 "message_id": message,
                 "model": response.model,
@@ -243,9 +275,13 @@ pub(crate) fn to_pending_event(
             }
             event.data = data.write(fields);
         }
-        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &position(), data),
+        Fact::CallBegin(call) if !call.hindsight => {
+            event.key = known_key.unwrap_or_else(|| format!("{}/pre", position()));
+            fill_call_begin(&mut event, call, data);
+        }
         Fact::CallEnd(call) if call.outcome != Outcome::Over => {
-            fill_call_end(&mut event, call, &position(), data);
+            event.key = known_key.unwrap_or_else(|| format!("{}/{}", position(), end_word(call.outcome)));
+            fill_call_end(&mut event, call, data);
         }
         Fact::Progress { agent, message, tool_calls, total_tokens } => {
             event.kind = EventKind::SubagentProgress;
@@ -405,9 +441,8 @@ impl DataWriter {
     }
 }
 
-fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, position: &str, mut data: DataWriter) {
+fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, mut data: DataWriter) {
     event.kind = EventKind::ToolPre;
-    event.key = call.id.map_or_else(|| format!("{position}/pre"), |id| format!("tool/{id}/pre"));
     event.call = OwnedCall::new(call.id);
     let mut fields = json!({
         "tool_use_id": call.id, "tool_name": call.name, "input": data.value("input", call.input), "detail": call.detail,
@@ -419,14 +454,13 @@ fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, position: &st
     event.data = data.write(fields);
 }
 
-fn fill_call_end(event: &mut PendingEvent, call: &CallEnd<'_>, position: &str, mut data: DataWriter) {
-    let (kind, word, field) = match call.outcome {
-        Outcome::Ok | Outcome::Over => (EventKind::ToolPost, "end", "result"),
-        Outcome::Error | Outcome::Interrupted => (EventKind::ToolFailure, "end", "error"),
-        Outcome::Denied => (EventKind::PermissionDenied, "denied", "error"),
+fn fill_call_end(event: &mut PendingEvent, call: &CallEnd<'_>, mut data: DataWriter) {
+    let (kind, field) = match call.outcome {
+        Outcome::Ok | Outcome::Over => (EventKind::ToolPost, "result"),
+        Outcome::Error | Outcome::Interrupted => (EventKind::ToolFailure, "error"),
+        Outcome::Denied => (EventKind::PermissionDenied, "error"),
     };
     event.kind = kind;
-    event.key = call.id.map_or_else(|| format!("{position}/{word}"), |id| format!("tool/{id}/{word}"));
     event.call = OwnedCall::new(call.id);
     let mut fields = json!({
         "tool_use_id": call.id, "tool_name": call.name, field: data.value(field, call.result),

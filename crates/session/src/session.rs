@@ -176,8 +176,9 @@ impl Session {
     }
 
     fn add_trace_events(&mut self) {
-        let (events, cutoff) = self.events;
-        self.pending_events.extend(self.traces.take_events(events, cutoff));
+        let Self { tracker, traces, feed, events, pending_events, .. } = self;
+        let is_published = |seen: &Observation<'_>| feed.has_published(tracker.session(), seen);
+        pending_events.extend(traces.advance(tracker, *events, &is_published));
     }
 
     /// Derives the session for a moment. `problems` are its problems besides those of its facts, `lines` the lines of

@@ -9,7 +9,7 @@ use std::{
 };
 
 use subscope_decode::otlp::{CallIds, OTEL_GENAI, Trace};
-use subscope_model::{Millis, SessionId, TraceSpan};
+use subscope_model::{Millis, Observation, SessionId, TraceSpan};
 use subscope_track::Tracker;
 
 use crate::{
@@ -98,8 +98,7 @@ impl SessionTraces {
             return facts;
         }
         self.joined.get_or_init(|| {
-            let mut joined = facts.clone();
-            joined.inline_payloads(true);
+            let mut joined = joinable(facts);
             let call_ids = self.call_ids();
             for trace in self.all.values() {
                 trace.observe(&call_ids, &mut |seen| {
@@ -110,28 +109,51 @@ impl SessionTraces {
         })
     }
 
-    /// Takes the events of traces that have changed: also those that were published before.
-    pub(crate) fn take_events(&mut self, events: EventScope, cutoff: Option<Millis>) -> Vec<PendingEvent> {
+    /// Joins the facts of a session with what its traces say, if that has changed, and takes the events of the traces that
+    /// have changed, but those that `is_published` names.
+    pub(crate) fn advance(
+        &mut self,
+        facts: &Tracker,
+        (events, cutoff): (EventScope, Option<Millis>),
+        is_published: &dyn Fn(&Observation<'_>) -> bool,
+    ) -> Vec<PendingEvent> {
         let mut pending = Vec::new();
         let changed = std::mem::take(&mut self.changed);
-        if !events.is_any() {
+        if changed.is_empty() {
             return pending;
         }
+        let wanted = match events {
+            EventScope::Texts => EventUse::Texts { is_read_once: true },
+            EventScope::Records => EventUse::Records { is_read_once: true },
+            EventScope::Nothing | EventScope::Waits | EventScope::All => EventUse::Feed,
+        };
+        let mut joined = self.joined.get().is_none().then(|| joinable(facts));
         let call_ids = self.call_ids();
-        for trace in changed {
-            let Some(trace) = self.all.get(&trace) else { continue };
-            let wanted = match events {
-                EventScope::Texts => EventUse::Texts { is_read_once: true },
-                EventScope::Records => EventUse::Records { is_read_once: true },
-                EventScope::Nothing | EventScope::Waits | EventScope::All => EventUse::Feed,
-            };
+        for (id, trace) in &self.all {
+            let takes_events = events.is_any() && changed.contains(id);
+            if joined.is_none() && !takes_events {
+                continue;
+            }
             trace.observe(&call_ids, &mut |seen| {
+                if let Some(joined) = &mut joined {
+                    joined.absorb(seen);
+                }
                 let is_late = cutoff.is_some_and(|cutoff| seen.time.is_some_and(|time| time > cutoff));
-                if events.includes(&seen.fact) && !is_late {
+                if takes_events && events.includes(&seen.fact) && !is_late && !is_published(seen) {
                     pending.extend(to_pending_event(seen, OTEL_GENAI, "", wanted));
                 }
             });
         }
+        if let Some(joined) = joined {
+            self.joined = OnceLock::from(joined);
+        }
         pending
     }
+}
+
+/// Returns facts to which those of traces can be added.
+fn joinable(facts: &Tracker) -> Tracker {
+    let mut joined = facts.clone();
+    joined.inline_payloads(true);
+    joined
 }
