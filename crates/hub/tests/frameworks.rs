@@ -18,7 +18,7 @@ use subscope_hub::{
     MemoryStore, Nothing, Signal, Store,
     index::{IndexOptions, forget, index_texts},
 };
-use subscope_model::{PriceTable, SessionId, Tree};
+use subscope_model::{PriceTable, SessionId, SessionRow, Text, Tree};
 use subscope_session::Limits;
 use subscope_store::{Access, SqliteStore, TextIndex, TextQuery};
 use subscope_testkit::{
@@ -172,7 +172,14 @@ fn spans_of_other_programs_wait_for_agents_whenever_the_hub_is_restarted_or_busy
             post(&hub.handle(), request);
         }
         waiting.insert(waited);
-        let found = facts_of_trees(&trees(&hub_in(folder.path()).handle()));
+        let last = trees(&hub_in(folder.path()).handle());
+        let titles: Vec<Option<Text>> = last.iter().map(|tree| SessionRow::of(tree).title).collect();
+        assert_eq!(
+            titles,
+            [Some("planner".into())],
+            "a session without a prompt is called as its main agent"
+        );
+        let found = facts_of_trees(&last);
         if found != expected {
             wrong.push(format!("{order:?}:\n - {expected}\n + {found}"));
         }

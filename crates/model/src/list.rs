@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Agent, AgentId, AgentStatus, Attention, Flag, MicroUsd, Millis, Problem, SessionId, SessionNeed, Text,
-    ToolStatus, Tree, Usage, Zone, zone::is_unnamed,
+    ToolStatus, Tree, Usage, Zone, tree::agent_title, zone::is_unnamed,
 };
 
 /// Schema version of session lists.
@@ -37,7 +37,7 @@ pub struct SessionRow {
     pub harness: Option<Text>,
     /// The working directory of the root.
     pub cwd: Option<Text>,
-    /// The first prompt, one line; of a session without one, its first subagent.
+    /// The first prompt, one line; of a session without one, what its main agent is called, else its first subagent.
     pub title: Option<Text>,
     /// Whether it is at work.
     pub status: SessionStatus,
@@ -95,6 +95,13 @@ pub struct SessionRow {
     pub project: Option<Text>,
 }
 
+/// Returns what the main agent of a session is called, if the program names it.
+fn main_agent(tree: &Tree) -> Option<Text> {
+    let root = tree.agents.iter().find(|agent| agent.id.is_root())?;
+    let known = agent_title(root.agent_type.as_deref(), root.name.as_deref(), root.description.as_deref());
+    known.map(Text::from)
+}
+
 /// Returns what the first subagent of a session is, and what it was asked: one line.
 fn first_agent(tree: &Tree) -> Option<Text> {
     let first = tree.agents.iter().find(|agent| !agent.id.is_root() && !agent.has(Flag::Warmup))?;
@@ -125,7 +132,7 @@ impl SessionRow {
             id: session.id.clone(),
             harness: session.harness.clone(),
             cwd: session.cwd.clone(),
-            title: session.title.clone().or_else(|| first_agent(tree)),
+            title: session.title.clone().or_else(|| main_agent(tree)).or_else(|| first_agent(tree)),
             status: if attention == Attention::Ended { SessionStatus::Ended } else { SessionStatus::Live },
             attention,
             need,

@@ -13,8 +13,10 @@ use crate::{
 /// Database file in the data folder.
 const FILE: &str = "waiting-spans.db";
 
-/// Most bytes of spans that wait. Above that the oldest go.
+/// Most bytes of spans that wait on disk. Above that the oldest go.
 const MAX_BYTES: i64 = 64 << 20;
+/// The same in memory.
+const MAX_MEMORY_BYTES: i64 = 16 << 20;
 
 /// Most traces of agent programs that are known: of one that was forgotten, spans of other programs wait in vain.
 const MAX_KNOWN: i64 = 100_000;
@@ -96,6 +98,7 @@ impl WaitingSpans {
     /// # Errors
     /// If the database cannot be read or written.
     pub fn wait(&mut self, span: &KeyedLine) -> StoreResult<bool> {
+        let max_bytes = if self.path.is_some() { MAX_BYTES } else { MAX_MEMORY_BYTES };
         self.mended(|db| {
             let KeyedLine { session, key, dialect, records, line } = span;
             if is_known(db, session)? {
@@ -106,7 +109,7 @@ impl WaitingSpans {
             let ends = last.unwrap_or_default().saturating_add(clamp(line.len().max(1) as u64));
             db.prepare_cached("INSERT OR IGNORE INTO waiting VALUES(?1, ?2, ?3, ?4, ?5, ?6)")?
                 .execute(params![ends, session, key, dialect, clamp(*records), line])?;
-            db.prepare_cached("DELETE FROM waiting WHERE ends <= ?1")?.execute([ends - MAX_BYTES])?;
+            db.prepare_cached("DELETE FROM waiting WHERE ends <= ?1")?.execute([ends - max_bytes])?;
             Ok(true)
         })
     }
@@ -141,6 +144,21 @@ impl WaitingSpans {
     }
 }
 
+/// Writes the database of a data folder anew, so that nothing of removed spans is left in unused parts of its pages.
+pub(crate) fn rewrite(folder: &Path) -> StoreResult<()> {
+    let path = folder.join(FILE);
+    if !path.exists() {
+        return Ok(());
+    }
+    let db = match open(Some(&path)) {
+        Err(StoreError::Damaged(_)) => return Ok(delete_database(&path)?),
+        opened => opened?,
+    };
+    db.execute_batch("VACUUM")?;
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
+}
+
 fn open(path: Option<&Path>) -> StoreResult<Connection> {
     let db = path.map_or_else(Connection::open_in_memory, |path| connect(path, Access::Write))?;
     db.execute_batch(TABLES)?;
@@ -164,6 +182,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::SqliteStore;
 
     fn span(trace: &str, key: &str, bytes: usize) -> KeyedLine {
         let (session, key, dialect) = (trace.to_owned(), key.to_owned(), "otel".to_owned());
@@ -198,14 +217,34 @@ mod tests {
     #[test]
     fn oldest_spans_go_above_the_bound() {
         let mut spans = WaitingSpans::open(None).unwrap();
-        let bytes = MAX_BYTES as usize / 4;
+        let bytes = MAX_MEMORY_BYTES as usize / 4;
         (0..6).for_each(|trace| assert!(spans.wait(&span(&trace.to_string(), "1", bytes)).unwrap()));
         let waiting: Vec<bool> =
             (0..6).map(|trace| !spans.know(&trace.to_string()).unwrap().is_empty()).collect();
         assert_eq!(waiting, [false, false, true, true, true, true]);
-        assert!(spans.wait(&span("long", "1", 2 * MAX_BYTES as usize)).unwrap());
+        assert!(spans.wait(&span("long", "1", 2 * MAX_MEMORY_BYTES as usize)).unwrap());
         assert_eq!(spans.know("5").unwrap(), []);
         assert_eq!(spans.know("long").unwrap().len(), 1, "alone it is kept, whatever its length");
+    }
+
+    #[test]
+    fn nothing_of_removed_spans_is_left_once_a_session_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spans = WaitingSpans::open(Some(folder.path())).unwrap();
+        let taken = span("a", "1", 10_000);
+        assert!(spans.wait(&taken).unwrap());
+        remove(&mut spans, &[taken]);
+        let is_left = || {
+            let files = fs::read_dir(folder.path()).unwrap();
+            files
+                .map(|file| fs::read(file.unwrap().path()).unwrap())
+                .any(|bytes| bytes.windows(100).any(|window| window == [b'x'; 100]))
+        };
+        assert!(is_left());
+        let mut store = SqliteStore::open(folder.path(), Access::Write, "rules", 1).unwrap();
+        store.forget(&["a session".into()]).unwrap();
+        assert!(!is_left());
+        assert!(spans.wait(&span("b", "1", 10)).unwrap(), "the hub goes on");
     }
 
     #[test]

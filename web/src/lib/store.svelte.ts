@@ -47,7 +47,7 @@ export class Shown {
     return this.attention !== "ended";
   }
 
-  /** The first prompt; of a session without one, its first subagent. */
+  /** The first prompt; of a session without one, what its main agent is called, else its first subagent. */
   get title(): string | null {
     const first = this.agents.find(({ id }) => id !== "root");
     if (this.session.title !== null || !first) return this.session.title;

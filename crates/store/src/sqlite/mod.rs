@@ -35,7 +35,7 @@ pub use session_keys::SharedHistory;
 
 pub(crate) use self::pack::{pack_bytes, unpack as unpack_bytes};
 use self::{checkpoints::Checkpointer, deferred_index::DeferredIndex, pack::Packer};
-use crate::{Commit, Ledger, ReceivedInput, StoreError, StoreResult};
+use crate::{Commit, Ledger, ReceivedInput, StoreError, StoreResult, waiting_spans};
 
 /// Database file in the data folder.
 const FILE: &str = "store.db";
@@ -256,6 +256,7 @@ impl SqliteStore {
         let folder = self.location.folder();
         backup::forget(folder, sessions, &self.rules)?;
         SetAside::before(folder, u64::MAX)?.delete()?;
+        waiting_spans::rewrite(folder)?;
         self.forget_here(sessions)
     }
 
