@@ -482,7 +482,7 @@ export interface SessionRow {
   harness: string | null;
   /** The working directory of the root. */
   cwd: string | null;
-  /** The first prompt, one line; of a session without one, its first subagent. */
+  /** The first prompt, one line; of a session without one, what its main agent is called, else its first subagent. */
   title: string | null;
   /** Whether it is at work. */
   status: SessionStatus;

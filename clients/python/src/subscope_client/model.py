@@ -478,7 +478,7 @@ class SessionRow(TypedDict):
     harness: str | None
     # The working directory of the root.
     cwd: str | None
-    # The first prompt, one line; of a session without one, its first subagent.
+    # The first prompt, one line; of a session without one, what its main agent is called, else its first subagent.
     title: str | None
     # Whether it is at work.
     status: SessionStatus
