@@ -81,14 +81,22 @@ impl EventLoop {
             | Command::Ask(_)
             | Command::StopAgent(..)
             | Command::Figures(_) => {
-                let dirty = match self.pending.has_underived {
-                    true => self.sessions.scheduled(Task::Derive).map(|(_, id)| id.clone()).collect(),
-                    false => VecDeque::new(),
-                };
+                let dirty = self.dirty_for(&command);
                 self.queue.waiting.push_back(WaitingCommand { command, dirty });
             }
         }
         LoopControl::Continue
+    }
+
+    /// Returns the sessions that a command waits for: all that are not derived, or the one that it is about.
+    fn dirty_for(&self, command: &Command) -> VecDeque<SessionId> {
+        if !self.pending.has_underived {
+            return VecDeque::new();
+        }
+        if let Command::Ask(Question { session: Some(session), .. }) = command {
+            return self.sessions.is_dirty(session).then(|| session.clone()).into_iter().collect();
+        }
+        self.sessions.scheduled(Task::Derive).map(|(_, session)| session.clone()).collect()
     }
 
     /// Answers the commands that wait for nothing any more. Derives what the others wait for, for [`DERIVE_SLICE`].
