@@ -76,8 +76,8 @@ impl HubHandle {
         Self { commands, router, links, questions, zone }
     }
 
-    /// Asks a question, which may be about one session. The reply includes everything that was acknowledged before, and
-    /// counts by days of the hub's zone where the question names none.
+    /// Asks a question, which may be about one session. The reply includes everything that was acknowledged before, of that
+    /// session or of all, and counts by days of the hub's zone where the question names none.
     pub fn ask<T: 'static>(
         &self,
         session: Option<SessionId>,

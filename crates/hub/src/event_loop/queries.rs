@@ -39,7 +39,8 @@ pub(super) struct WaitingCommand {
 const MAX_SHOWN_PROBLEMS: usize = 20;
 
 impl EventLoop {
-    /// Handles a command, or has it wait. Questions see all input acknowledged before them.
+    /// Handles a command, or has it wait. Questions see all input acknowledged before them, of the session that they are
+    /// about.
     pub(super) fn handle_command(&mut self, command: Command) -> LoopControl {
         match command {
             Command::Ingest(_, reply) if self.startup.has_ended => reply(Err(IngestError::Ended)),
