@@ -150,7 +150,6 @@ impl TraceLinks {
     /// # Errors
     /// If that cannot be written: they are ingested once more, which changes nothing.
     pub(crate) fn release(&self, released: &ReleasedSpans) -> StoreResult<()> {
-        let spans = released.0.iter().map(|(session, key)| (session.as_str(), key.as_str()));
-        self.with(|waiting| waiting.remove(spans))
+        self.with(|waiting| waiting.remove(&released.0))
     }
 }

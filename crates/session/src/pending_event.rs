@@ -138,8 +138,7 @@ impl EventUse {
 /// Returns the identity of an observation's event within its session, where that follows from ids of its source alone.
 pub(crate) fn key_by_id(observation: &Observation<'_>) -> Option<String> {
     let of_line = |kind: &str, text: Option<RawJson<'_>>| {
-        let text = stable_hash(text.map(|raw| raw.json).unwrap_or_default());
-        observation.line_id.map(|id| format!("{kind}/{id}/{text:x}"))
+        observation.line_id.map(|id| text_key(kind, id, text.map(|raw| raw.json)))
     };
     let fact = &observation.fact;
     if let Fact::CallBegin(call) = fact {
@@ -155,6 +154,11 @@ pub(crate) fn key_by_id(observation: &Observation<'_>) -> Option<String> {
     } else {
         None
     }
+}
+
+/// Returns the identity of the event of a line's text. A thought that is encrypted has none.
+fn text_key(kind: &str, line: &str, text: Option<&str>) -> String {
+    format!("{kind}/{line}/{:x}", stable_hash(text.unwrap_or_default()))
 }
 
 /// Returns the id of a response: that of its message, or of its request.
@@ -205,8 +209,8 @@ pub(crate) fn to_pending_event(
     };
     let known_key = key_by_id(observation);
     let line_key = |kind: &str, raw: Option<&str>| match observation.line_id {
-        Some(id) => format!("{kind}/{id}/{:x}", stable_hash(raw.unwrap_or_default())),
-        None => format!("{kind}/{}/{:x}", position(), stable_hash(raw.unwrap_or_default())),
+        Some(id) => text_key(kind, id, raw),
+        None => text_key(kind, &position(), raw),
     };
     match &observation.fact {
         Fact::Prompt { prompt_id, text, what: PromptKind::Asked }

@@ -1,7 +1,10 @@
 //! Spans of other programs, such as a web server's, in traces of which no agent program has reported anything yet: they link
 //! what agents report later. A small database next to the store, so that they do not delay its only writer.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
@@ -114,14 +117,14 @@ impl WaitingSpans {
         })
     }
 
-    /// Removes spans that are kept elsewhere by now.
+    /// Removes spans, by session and key: they are kept elsewhere by now.
     ///
     /// # Errors
     /// If the database cannot be written.
-    pub fn remove<'s>(&mut self, spans: impl Iterator<Item = (&'s str, &'s str)> + Clone) -> StoreResult<()> {
+    pub fn remove(&mut self, spans: &BTreeSet<(String, String)>) -> StoreResult<()> {
         self.mended(|db| {
             let mut remove = db.prepare_cached("DELETE FROM waiting WHERE session = ?1 AND key = ?2")?;
-            for (session, key) in spans.clone() {
+            for (session, key) in spans {
                 remove.execute([session, key])?;
             }
             Ok(())
@@ -144,19 +147,21 @@ impl WaitingSpans {
     }
 }
 
-/// Writes the database of a data folder anew, so that nothing of removed spans is left in unused parts of its pages.
+/// Writes the database of a data folder anew, so that nothing of removed spans is left in unused parts of its pages. A
+/// damaged one is deleted.
 pub(crate) fn rewrite(folder: &Path) -> StoreResult<()> {
     let path = folder.join(FILE);
     if !path.exists() {
         return Ok(());
     }
-    let db = match open(Some(&path)) {
-        Err(StoreError::Damaged(_)) => return Ok(delete_database(&path)?),
-        opened => opened?,
-    };
-    db.execute_batch("VACUUM")?;
-    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    Ok(())
+    let rewritten = open(Some(&path)).and_then(|db| {
+        db.execute_batch("VACUUM")?;
+        Ok(db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    });
+    match rewritten {
+        Err(StoreError::Damaged(_)) => Ok(delete_database(&path)?),
+        rewritten => rewritten,
+    }
 }
 
 fn open(path: Option<&Path>) -> StoreResult<Connection> {
@@ -190,7 +195,8 @@ mod tests {
     }
 
     fn remove(spans: &mut WaitingSpans, taken: &[KeyedLine]) {
-        spans.remove(taken.iter().map(|span| (span.session.as_str(), span.key.as_str()))).unwrap();
+        let keys = taken.iter().map(|span| (span.session.clone(), span.key.clone())).collect();
+        spans.remove(&keys).unwrap();
     }
 
     #[test]
@@ -257,9 +263,15 @@ mod tests {
         drop(spans);
         let mut bytes = fs::read(&path).unwrap();
         bytes[4096..].fill(0xff);
+        let damaged = bytes.clone();
         fs::write(&path, bytes).unwrap();
         let mut spans = WaitingSpans::open(Some(folder.path())).unwrap();
         assert!(spans.wait(&span("a", "2", 10)).unwrap());
         assert_eq!(spans.know("a").unwrap().len(), 1);
+        drop(spans);
+        fs::write(&path, damaged).unwrap();
+        let mut store = SqliteStore::open(folder.path(), Access::Write, "rules", 1).unwrap();
+        store.forget(&["a session".into()]).unwrap();
+        assert!(!path.exists(), "damage of it keeps nobody from forgetting");
     }
 }
