@@ -17,9 +17,12 @@ async function answering(): Promise<Server> {
 }
 
 /** Starts a session with an agent that asks; returns what its hook prints in the end. */
-async function ask(session: string, command: string): Promise<string> {
+function ask(session: string, command: string): Promise<string> {
+  return call(session, { tool_name: "Bash", tool_input: { command, description: "Clean up" } });
+}
+
+async function call(session: string, tool: { tool_name: string; tool_input: unknown }): Promise<string> {
   const base = { session_id: session, cwd: "/home/user/shop", prompt_id: "p", agent_id: "a1", agent_type: "Explore" };
-  const tool = { tool_name: "Bash", tool_input: { command, description: "Clean up" } };
   await server.hooked({ ...base, hook_event_name: "SubagentStart" });
   await server.hooked({ ...base, ...tool, hook_event_name: "PreToolUse", tool_use_id: `t-${session}` });
   return server.hooked({ ...base, ...tool, hook_event_name: "PermissionRequest" });
@@ -83,6 +86,48 @@ it("takes a request back that is answered in its terminal, and says nothing of i
   await server.hooked({ ...done, hook_event_name: "PostToolUse" });
   expect(await printed).toBe("");
   await request(page, "s-1").waitFor({ state: "detached" });
+  isQuiet(seen);
+});
+
+it("answers questions: an option, several, other words; and declines them", async () => {
+  server = await answering();
+  seen = await look(server);
+  const { page } = seen;
+  await isLookedAt(page);
+  const color = { question: "Which color?", header: "Color", multiSelect: false, options: [{ label: "Red", description: "warm\u202e" }, { label: "Blue" }] };
+  const parts = { question: "Which parts?", multiSelect: true, options: [{ label: "Door" }, { label: "Roof" }, { label: "Wall" }] };
+  const questions = { tool_name: "AskUserQuestion", tool_input: { questions: [color, parts] } };
+  const [first, second, third] = [call("s-options", questions), call("s-words", questions), call("s-declined", questions)];
+
+  const options = request(page, "s-options");
+  await options.waitFor();
+  expect(await options.textContent()).toContain("warm⟨U+202E⟩");
+  const answer = options.getByRole("button", { name: "Answer" });
+  // Each question needs an answer. The letter d is one here.
+  await options.getByLabel("Blue").check();
+  await options.getByLabel("other words for: Which color?").pressSequentially("d");
+  await options.getByLabel("Red").check();
+  expect(await answer.isDisabled()).toBe(true);
+  await options.getByLabel("Wall").check();
+  await options.getByLabel("Door").check();
+  await answer.click();
+  const answers = (all: Record<string, string>): unknown => ({ behavior: "allow", updatedInput: { ...questions.tool_input, answers: all } });
+  expect(decided(await first)).toEqual(answers({ "Which color?": "Red", "Which parts?": "Door, Wall" }));
+  await options.waitFor({ state: "detached" });
+
+  const words = request(page, "s-words");
+  await words.getByLabel("Red").check();
+  await words.getByLabel("other words for: Which color?").fill(" green ");
+  expect(await words.getByLabel("Red").isChecked()).toBe(false);
+  await words.getByLabel("Roof").check();
+  await words.getByLabel("other words for: Which parts?").fill("the fence");
+  await words.getByRole("button", { name: "Answer" }).click();
+  expect(decided(await second)).toEqual(answers({ "Which color?": "green", "Which parts?": "Roof, the fence" }));
+
+  const declined = request(page, "s-declined");
+  await declined.getByLabel("Reason, if you decline it").fill("ask me later");
+  await declined.getByRole("button", { name: "Decline" }).click();
+  expect(decided(await third)).toEqual({ behavior: "deny", message: "ask me later" });
   isQuiet(seen);
 });
 

@@ -66,6 +66,16 @@ it("goes to agents of the session on show, and to any agent by its id", async ()
   await expect.poll(() => selected(page)).toContain(title(one).slice(0, 12));
   await page.keyboard.press("Enter");
   await page.waitForURL(`**/s/${nested.session}/a/${one.id}`);
+  // Agents of other live sessions, from anywhere, by their words.
+  const base = { session_id: "elsewhere", cwd: "/home/user/shop", prompt_id: "p", agent_id: "e1", agent_type: "bundler" };
+  await server.hook({ ...base, hook_event_name: "SubagentStart" });
+  await page.goto(server.url);
+  await page.locator('[data-testid="session-card"][data-session-id="elsewhere"]').waitFor();
+  await page.keyboard.press(":");
+  await page.keyboard.type("bundler");
+  await expect.poll(() => selected(page)).toContain("bundler");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/s/elsewhere/a/e1");
   // Agents of another session, by a prefix of the id.
   const other = (await server.get<Tree>(`/api/v1/sessions/${parallel.session}/tree`)).agents[2];
   await page.keyboard.press(":");

@@ -256,7 +256,7 @@ it("has cards and rows of two lines on a phone, with fourteen characters of each
     seen = await look(server, "/", { viewport: { width, height: 844 }, hasTouch: true, isMobile: true });
     const { page } = seen;
     await expect.poll(() => page.locator('[data-testid="session-card"]').count()).toBe(2);
-    await expect.poll(() => page.locator(".card .figure.rest.narrow").count()).toBe(2);
+    await expect.poll(() => page.locator(".card .dots :is(.rest, .count:first-child)").count()).toBe(2);
     // The parts of each card and row, by the lines that they are in.
     const heads = await page.locator(".card > .head, .card .agents .head").evaluateAll((all) =>
       all.map((head) => {

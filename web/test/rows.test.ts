@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { Agent, Attention, Change, Event, Tree } from "../src/model";
+import type { Agent, Attention, Change, Event, ToolCall, Tree } from "../src/model";
 import { merged } from "../src/lib/timeline.svelte";
 import { bars, labels, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
 import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
 import { recentLane } from "../src/lib/recent_lane";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
+import { proseLine } from "../src/lib/safe";
 import { SseParser } from "../src/lib/sse";
-import { line, rowsOf, story, withResult } from "../src/lib/story";
+import { line, parallel, rowsOf, story, withResult } from "../src/lib/story";
 import { activity, timer, tone } from "../src/lib/words";
 
 function agent(id: string, parent: string | null, start: number, more: Partial<Agent> = {}): Agent {
@@ -209,9 +210,16 @@ describe("a story", () => {
       event("tool.post", 3, { ...id("a"), duration_ms: 2 }), event("tool.failure", 4, { ...id("b"), error: "gone" }),
       event("tool.post", 5, { ...id("of before"), duration_ms: 7 }), event("subagent.stop", 6, { status: "completed" }),
     ];
-    expect(rowsOf(events).map((row) => line(row).trim())).toEqual([
-      "✓ Read x.js 2ms", "→ Read y.js", "✗ Read y.js · gone", "✓ Read 7ms", "✓ completed",
-    ]);
+    const rows = rowsOf(events, [agent("a", "root", 0, { wall_ms: 9 })]);
+    expect(rows.map(line)).toEqual(["✓ Read x.js", "→ Read y.js", "✗ Read y.js · gone", "✓ Read", "✓ completed"]);
+    expect(rows.map(({ took }) => took)).toEqual([2, null, null, 7, 9]);
+  });
+  it("says what an agent said last once, and without marks of Markdown", () => {
+    const [said, other] = ["## Found\n\nThe **cart** is `empty`.", "Something else."];
+    const end = (at: number, more: object) => event("subagent.stop", at, { status: "completed", ...more });
+    const rows = rowsOf([event("agent.message", 1, { text: said }), end(2, { result: said }), end(3, { result: other }), end(4, { result: said, error: "gone" })], []);
+    expect(rows.map(line)).toEqual(["Found The cart is empty.", "✓ completed", "✓ completed Something else.", "✓ completed gone"]);
+    expect(proseLine("1. a_b_c * 2\n- [x](http://y) __z__ **a `b` c**\u202e")).toBe("a_b_c * 2 x z a b c⟨U+202E⟩");
   });
   it("names a call the same before its events are there, and gives no name twice", () => {
     const named = (tool_use_id: string) => ({ tool_use_id, tool_name: "Read" });
@@ -224,6 +232,15 @@ describe("a story", () => {
       expect(new Set(keys(of)).size).toBe(keys(of).length);
       expect(keys(of)).toEqual(expect.arrayContaining(tools.map(({ id }) => `call ${id}`)));
     }
+  });
+  it("knows which calls ran at the same time", () => {
+    const tools = ([["a", 0, 10], ["b", 2, 4], ["c", 9, 20], ["d", 20, 21], ["e", 30, null], ["f", 40, 41], ["g", 50, null]] as const).map(
+      ([id, from, to]): ToolCall => ({ ...call, id, started_at_ms: from, ended_at_ms: to, status: id === "e" ? "open" : "ok" }),
+    );
+    const parts = story(agent("a", "root", 0, { tools }), []);
+    expect([...parallel(parts)]).toEqual([["call a", 3], ["call e", 3]]);
+    const message = { kind: "message", key: "m", at: 3, text: "" } as const;
+    expect([...parallel([...parts.slice(0, 1), message, ...parts.slice(1, 2)])]).toEqual([]);
   });
   it("has the calls of the row where no event tells them", () => {
     const parts = story(agent("a", "root", 0, { tools: [call], prompt: "look" }), [event("agent.message", 5, { text: "x" })]);

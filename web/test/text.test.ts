@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { ansi, plain } from "../src/lib/ansi";
+import { answerOf } from "../src/lib/compare";
 import { diff } from "../src/lib/diff";
 import { count, duration, model, money, seconds } from "../src/lib/format";
 import type { Span } from "../src/lib/api";
@@ -8,7 +9,7 @@ import { svg } from "../src/lib/picture";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
-import type { Agent, AgentNeed, AgentStatus, Attention, Inbox, ReadingProgress } from "../src/model";
+import type { Agent, AgentNeed, AgentStatus, Attention, Inbox, ReadingProgress, Summary } from "../src/model";
 import { activityNow, certainParts, needWords, program, readingWords, sessionTitle, sessionTone, title, tone } from "../src/lib/words";
 
 describe("hidden characters", () => {
@@ -111,6 +112,11 @@ describe("figures", () => {
       expect([title(agent), tone(agent), activityNow(agent, 91_000)]).toEqual([name, look, words ?? ""]);
     }
     for (const [attention, root, look] of list.sessions as [Attention, AgentStatus, string][]) expect(sessionTone(attention, root)).toBe(look);
+    const sides: [Partial<Summary>, Partial<Summary>, string][] = list.comparisons;
+    for (const [a, b, words] of sides) {
+      const side = (given: Partial<Summary> & { status?: AgentStatus | null }) => ({ status: given.status === undefined ? ("completed" as const) : given.status, summary: { cost_floor: false, ...given } as Summary });
+      expect(answerOf({ a: side(a), b: side(b) })).toBe(words);
+    }
     expect(seconds(83_000)).toBe("1m 23s");
     expect([duration(null), count(null), money(null)]).toEqual(["", "", ""]);
   });

@@ -85,6 +85,8 @@ const WANTED: &[(&str, &[&str])] = &[
             "PermissionRequest",
             "PermissionRequests",
             "PermissionBehavior",
+            "AgentQuestion",
+            "QuestionOption",
             "PermissionDecision",
             "PermissionAnswered",
         ],

@@ -534,7 +534,7 @@ export interface StatsRow {
   name: string;
   /** Number of sessions in which it occurs. */
   sessions: number;
-  /** Number of agents, including roots; 0 for tools. */
+  /** Number of subagents: the main agent of a session is counted as the session. */
   agents: number;
   /** Number of tool calls. */
   tool_calls: number;
@@ -878,7 +878,7 @@ export interface Jumped {
   says: string;
 }
 
-/** One request of an agent to make one tool call. */
+/** One request of an agent to make one tool call, or the questions that the call asks. */
 export interface PermissionRequest {
   /** Id of the request, by which it is answered. */
   id: string;
@@ -890,6 +890,8 @@ export interface PermissionRequest {
   tool: string;
   /** All arguments of the call: JSON, as the harness sent it. */
   arguments: string;
+  /** The questions that the call asks, in order; empty for a call that is allowed or denied as it is. */
+  questions?: AgentQuestion[];
   /** Working folder of the agent, if the harness names it. */
   cwd: string | null;
   /** When the hub received the request, in milliseconds since 1970. */
@@ -911,12 +913,34 @@ export interface PermissionRequests {
 /** What is done with a call; the harness's own words. */
 export type PermissionBehavior = "allow" | "deny";
 
+/** A question of an agent to its user. */
+export interface AgentQuestion {
+  /** The whole question. */
+  question: string;
+  /** Its title in a few words, if it has one. */
+  header?: string;
+  /** What the agent offers as answers, in order. */
+  options: QuestionOption[];
+  /** Whether an answer may name several options. */
+  multi_select: boolean;
+}
+
+/** One of the answers that an agent offers. */
+export interface QuestionOption {
+  /** The answer's text. */
+  label: string;
+  /** What it means, if the agent says so. */
+  description?: string;
+}
+
 /** A person's answer to one permission request. */
 export interface PermissionDecision {
   /** The decision. */
   behavior: PermissionBehavior;
   /** Reason of a refusal, which the agent reads; an allowed call has none. */
   reason?: string;
+  /** An answer to each question of the request, in their order: an option's label, several joined by `, `, or any other text. */
+  answers?: string[];
 }
 
 /** An answer that the agent's hook has received: `POST /api/v1/permissions/{id}/answer`. */
@@ -933,6 +957,8 @@ export interface PermissionAnswered {
   tool: string;
   /** The decision. */
   behavior: PermissionBehavior;
+  /** The answers to the request's questions, as they were given. */
+  answers?: string[];
 }
 
 /** One of the compared sessions. */

@@ -55,13 +55,20 @@ fn printed(hook: Child) -> String {
     String::from_utf8(ended.stdout).unwrap()
 }
 
-/// Has a session ask, while a frontend looks; returns the hook that waits and the id of its request.
+/// Has a session ask for a command, while a frontend looks; returns the hook that waits and the id of its request.
 fn ask(env: &TestEnv, serving: &Serving, session: &str) -> (Child, String) {
+    ask_by(env, serving, session, &payload(session, "PermissionRequest"))
+}
+
+/// Has a session make the call that a request is about.
+fn ask_by(env: &TestEnv, serving: &Serving, session: &str, request: &Value) -> (Child, String) {
     serving.json(LOOK);
-    let call = payload(session, "PreToolUse");
-    let call = Value::Object(call.as_object().unwrap().clone().into_iter().chain([id_of(session)]).collect());
+    let mut call = request.clone();
+    call["hook_event_name"] = "PreToolUse".into();
+    let (name, id) = id_of(session);
+    call[name] = id;
     assert_eq!(printed(hook(env, &call)), "");
-    let waiting = hook(env, &payload(session, "PermissionRequest"));
+    let waiting = hook(env, request);
     let id = wait_until(|| {
         let asked = serving.json(LIST);
         let mut requests = asked["requests"].as_array().unwrap().iter();
@@ -140,6 +147,56 @@ fn no_other_page_and_no_other_word_answers() {
     assert!(printed(waiting).contains("allow"));
 }
 
+/// The request of a tool that asks its user.
+fn request_of(session: &str, tool: &str, input: Value) -> Value {
+    let mut request = payload(session, "PermissionRequest");
+    request["tool_name"] = tool.into();
+    request["tool_input"] = input;
+    request
+}
+
+#[test]
+fn questions_are_answered_each_and_a_plan_is_approved() {
+    let env = env();
+    let serving = serve(&env);
+    let input = value!({ "questions": [
+        { "question": "Which unit?", "header": "Unit", "multiSelect": false,
+          "options": [{ "label": "In cents", "description": "whole numbers" }, { "label": "In euros" }] },
+        { "question": "Which parts?", "multiSelect": true, "options": [{ "label": "Door" }, { "label": "Wall" }] },
+    ]});
+    let asked = request_of("s-asks", "AskUserQuestion", input.clone());
+    let (waiting, id) = ask_by(&env, &serving, "s-asks", &asked);
+    let listed = run(&env, "answer", &[]).success();
+    for line in [
+        "1. Which unit? (one of these, or other words)",
+        "- In cents: whole numbers",
+        "(any of these, or other words)",
+    ] {
+        assert!(listed.contains(line), "{line}\n{listed}");
+    }
+    for options in ["--allow", "--answer cents", "--answer a --answer b --answer c"] {
+        assert_eq!(told(&run(&env, &format!("answer {id} {options}"), &[])).0, 2, "{options}");
+    }
+    let one: &[u8] = br#"{"behavior":"allow","answers":["In cents"]}"#;
+    assert_eq!(answer_status(&serving, &id, "x-subscope: 1\r\n", one), 400, "it waits on");
+    let said = env.run(&["answer", &id, "--answer", "in CENTS", "--answer", "Door, the fence"]).success();
+    assert_eq!(said, "answered: AskUserQuestion of s-asks\n");
+    let decision = json(&printed(waiting))["hookSpecificOutput"]["decision"].take();
+    let mut answered = input;
+    answered["answers"] = value!({ "Which unit?": "In cents", "Which parts?": "Door, the fence" });
+    assert_eq!(decision, value!({ "behavior": "allow", "updatedInput": answered }));
+
+    let input =
+        value!({ "plan": "# Mugs\n1. Count them.", "planFilePath": "/home/user/.claude/plans/mugs.md" });
+    let asked = request_of("s-plans", "ExitPlanMode", input.clone());
+    let (waiting, id) = ask_by(&env, &serving, "s-plans", &asked);
+    assert!(run(&env, "answer", &[]).success().contains("1. Count them."));
+    assert_eq!(told(&env.run(&["answer", &id, "--answer", "yes"])).0, 2, "it asks no question");
+    run(&env, &format!("answer {id} --allow"), &[]).success();
+    let decision = json(&printed(waiting))["hookSpecificOutput"]["decision"].take();
+    assert_eq!(decision, value!({ "behavior": "allow", "updatedInput": input }));
+}
+
 #[test]
 fn answer_in_the_terminal_ends_the_wait() {
     let env = env();
@@ -192,9 +249,10 @@ fn hook_returns_at_once_unless_answers_are_taken_and_somebody_looks() {
     serving.json(LIST);
     assert_eq!(printed(hook(&env, &payload("s-1", "PermissionRequest"))), "", "a list is no look");
     serving.json(LOOK);
-    let mut question = payload("s-2", "PermissionRequest");
-    question["tool_name"] = "AskUserQuestion".into();
-    assert_eq!(printed(hook(&env, &question)), "", "a question needs more than a yes");
+    let question = request_of("s-2", "AskUserQuestion", value!({ "questions": [] }));
+    assert_eq!(printed(hook(&env, &question)), "", "nothing can be answered");
+    let plan = request_of("s-2", "ExitPlanMode", value!({}));
+    assert_eq!(printed(hook(&env, &plan)), "", "no plan can be read");
     // A harness that posts by itself cannot wait for a second response.
     let answer =
         serving.post("/hooks/claude", "", payload("s-3", "PermissionRequest").to_string().as_bytes());

@@ -160,7 +160,7 @@ fn agents_by_day(env: &TestEnv, zone: &Zone) -> BTreeMap<String, u64> {
         let tree = answer(env, &format!("tree --json {}", row["id"].as_str().unwrap()));
         for agent in tree["agents"].as_array().unwrap() {
             let day = zone.day_of(agent["started_at_ms"].as_i64().unwrap());
-            *days.entry(Zone::date(day)).or_default() += 1;
+            *days.entry(Zone::date(day)).or_default() += u64::from(agent["id"] != "root");
         }
     }
     days

@@ -6,7 +6,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use subscope_model::{AgentId, PermissionDecision, SessionId, ToolUseId, safe_id};
+use subscope_model::{AgentId, AgentQuestion, PermissionDecision, SessionId, ToolUseId, safe_id};
 
 use crate::{Decoder, Hint, safe_ids::SafeIds};
 
@@ -99,13 +99,15 @@ pub struct Answers {
     pub stop: fn(AskMoment, Option<&str>) -> StopAnswer,
 }
 
-/// The permission requests of a dialect's sender that a hook can decide, while the sender asks its user by itself, too.
+/// The permission requests and questions of a dialect's sender that a hook can decide, while the sender asks its user by
+/// itself, too.
 #[derive(Clone, Copy, Debug)]
 pub struct Permissions {
-    /// Returns the request that is sent with these bytes; `None` if they are none, or one that needs more than a yes or no.
+    /// Returns the request that is sent with these bytes; `None` if they are none, or one that a hook cannot decide.
     pub request: fn(&[u8]) -> Option<AskedPermission>,
-    /// Returns a decision as the sender reads it.
-    pub decision: fn(&PermissionDecision) -> String,
+    /// Returns a decision about the request that is sent with these bytes, as the sender reads it; `None` if it is no
+    /// decision about that request.
+    pub decision: fn(&[u8], &PermissionDecision) -> Option<String>,
 }
 
 /// A permission request, as its hook sends it.
@@ -119,6 +121,8 @@ pub struct AskedPermission {
     pub tool: String,
     /// The call's arguments: JSON, as it was sent.
     pub arguments: String,
+    /// The questions that the call asks, in order.
+    pub questions: Vec<AgentQuestion>,
     /// The agent's working folder, if it is named.
     pub cwd: Option<String>,
 }
@@ -247,9 +251,9 @@ impl Dialect {
         Some(AskedPermission { session, agent, ..asked })
     }
 
-    /// Returns a decision as the harness reads it.
-    pub fn permission_decision(self, decision: &PermissionDecision) -> Option<String> {
-        self.0.permissions.map(|permissions| (permissions.decision)(decision))
+    /// Returns a decision about the permission request that is sent with these bytes, as the harness reads it.
+    pub fn permission_decision(self, bytes: &[u8], decision: &PermissionDecision) -> Option<String> {
+        self.0.permissions.and_then(|permissions| (permissions.decision)(bytes, decision))
     }
 }
 

@@ -130,7 +130,7 @@ pub struct GroupRow {
     pub names: std::collections::BTreeMap<String, String>,
     /// Number of sessions.
     pub sessions: u64,
-    /// Number of agents, including roots; 0 for tools.
+    /// Number of subagents: the main agent of a session is counted as the session. 0 for tools.
     pub agents: u64,
     /// Number of calls.
     pub tool_calls: u64,

@@ -81,8 +81,8 @@ pub use observation::{
 };
 pub use people::{PEOPLE_SCHEMA, People, PersonMachine, WORKING_SCHEMA, WorkingSession, WorkingSessions};
 pub use permission::{
-    PERMISSION_ANSWERED_SCHEMA, PERMISSIONS_SCHEMA, PermissionAnswered, PermissionBehavior,
-    PermissionDecision, PermissionRequest, PermissionRequests,
+    AgentQuestion, PERMISSION_ANSWERED_SCHEMA, PERMISSIONS_SCHEMA, PermissionAnswered, PermissionBehavior,
+    PermissionDecision, PermissionRequest, PermissionRequests, QuestionOption,
 };
 pub use price::{LongContextPrice, ModelPrice, PriceTable, TokenPrices};
 pub use problem::Problem;

@@ -222,7 +222,7 @@ pub struct StatsRow {
     pub name: Text,
     /// Number of sessions in which it occurs.
     pub sessions: u64,
-    /// Number of agents, including roots; 0 for tools.
+    /// Number of subagents: the main agent of a session is counted as the session. 0 for tools.
     pub agents: u64,
     /// Number of tool calls.
     pub tool_calls: u64,
@@ -245,7 +245,7 @@ impl StatsRow {
     /// Adds an agent's own figures, without its subagents.
     pub fn add_agent(&mut self, agent: &Agent) {
         // The harness's own agents are not the user's; what they use is billed.
-        self.agents += u64::from(!agent.has(Flag::Warmup));
+        self.agents += u64::from(!agent.id.is_root() && !agent.has(Flag::Warmup));
         self.tool_calls += u64::from(agent.tool_calls);
         self.tool_errors += u64::from(agent.tool_errors);
         self.tools_denied += u64::from(agent.tools_denied);

@@ -42,7 +42,7 @@ pub struct PersonMachine {
     pub working: u64,
     /// Number of sessions.
     pub sessions: u64,
-    /// Number of agents, including roots.
+    /// Number of subagents: the main agent of a session is counted as the session.
     pub agents: u64,
     /// Number of calls.
     pub tool_calls: u64,

@@ -22,10 +22,63 @@ const NAME: std::ops::RangeInclusive<usize> = 20..=70;
 /// Renders the comparison as tables: sessions, figures with `B - A`, agents, tools. `~` marks a guessed pair, `—` an
 /// unknown value.
 pub fn render_comparison(comparison: &Comparison, style: &Style) -> String {
-    let mut lines = figure_lines(comparison, style);
+    let mut lines = vec![StyledLine::painted(Ink::Strong, &answer(comparison)), StyledLine::default()];
+    lines.extend(figure_lines(comparison, style));
     agents(&mut lines, &comparison.agents, style);
     lines.extend(tool_lines(comparison, style));
     write_lines(lines, style)
+}
+
+/// Says in a sentence what B has that A has not: its ending, time, cost, agents and failed calls. What one of them does not know
+/// is not compared, nor time and cost while one is at work.
+pub fn answer(Comparison { a, b, .. }: &Comparison) -> String {
+    let mut parts = Vec::new();
+    match (b.status, a.status) {
+        (Some(own), Some(other)) if own != other => {
+            parts.push(format!("B {}, A {}", own.as_str(), other.as_str()));
+        }
+        (Some(own), Some(_)) if own.is_live() => parts.push(format!("both {}", own.as_str())),
+        (Some(_) | None, _) => {}
+    }
+    let have_ended = [a, b].iter().all(|side| side.status.is_none_or(|status| !status.is_live()));
+    let (one, two) = (&a.summary, &b.summary);
+    let difference = |a: i64, b: i64| b.saturating_sub(a);
+    let time = one.wall_ms.zip(two.wall_ms).filter(|_| have_ended).map(|(a, b)| match difference(a, b) {
+        0 => "as fast".to_owned(),
+        less @ ..0 => format!("{} faster", text::duration(Some(less.saturating_neg()))),
+        more => format!("{} slower", text::duration(Some(more))),
+    });
+    // The difference to a lower bound is not known.
+    let are_exact = have_ended && !one.cost_floor && !two.cost_floor;
+    let costs = one.cost_micro_usd.zip(two.cost_micro_usd).filter(|_| are_exact);
+    let cost = costs.and_then(|(a, b)| match difference(a, b) {
+        0 => None,
+        less @ ..0 => Some(format!("{} cheaper", text::money(less.saturating_neg(), false))),
+        more => Some(format!("{} more expensive", text::money(more, false))),
+    });
+    let speed: Vec<String> = [time, cost].into_iter().flatten().collect();
+    if !speed.is_empty() {
+        parts.push(format!("B is {}", speed.join(" and ")));
+    }
+    if one.agents != two.agents {
+        parts.push(instead(two.agents, one.agents, "agent"));
+    }
+    match (one.tool_errors, two.tool_errors) {
+        (0, 0) => {}
+        (a, b) if a == b => parts.push(format!("{} in each", text::plural(b, "failed call"))),
+        (a, b) => parts.push(instead(b, a, "failed call")),
+    }
+    match parts.is_empty() {
+        true => "A and B have the same number of agents and of failed calls".to_owned(),
+        false => parts.join("; "),
+    }
+}
+
+/// Returns `8 agents instead of 5`.
+fn instead(own: u32, other: u32, noun: &str) -> String {
+    let own = if own == 0 { format!("no {noun}s") } else { text::plural(own, noun) };
+    let other = if other == 0 { "none".to_owned() } else { other.to_string() };
+    format!("{own} instead of {other}")
 }
 
 /// Columns of the names of figures and tools.
@@ -273,5 +326,23 @@ mod tests {
         let text = compared(&Style { color: false, ascii: true, width: 120 });
         assert!(text.contains("  ~Explore: Map<ESC>[2J the flow"), "{text}");
         assert!(text.is_ascii(), "{text}");
+    }
+
+    #[test]
+    fn answer_says_what_one_has_that_the_other_has_not() {
+        let tree = sample::tree_of_depths(&[0]);
+        let mut comparison = Comparison::of(Compared::session(&tree), Compared::session(&tree));
+        for case in sample::shared_cases("comparisons") {
+            for (side, given) in [(&mut comparison.a, &case[0]), (&mut comparison.b, &case[1])] {
+                let count = |name: &str| u32::try_from(given[name].as_u64().unwrap()).unwrap();
+                side.summary.wall_ms = given["wall_ms"].as_i64();
+                side.summary.cost_micro_usd = given["cost_micro_usd"].as_i64();
+                side.summary.cost_floor = given["cost_floor"].as_bool().unwrap_or_default();
+                (side.summary.agents, side.summary.tool_errors) = (count("agents"), count("tool_errors"));
+                let status = given.get("status").cloned().unwrap_or_else(|| "completed".into());
+                side.status = serde_json::from_value(status).unwrap();
+            }
+            assert_eq!(answer(&comparison), case[2].as_str().unwrap());
+        }
     }
 }

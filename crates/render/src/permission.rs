@@ -1,13 +1,17 @@
-//! A permission request in words: the whole call, so that a person knows what is allowed.
+//! A permission request in words: the whole call, so that a person knows what is allowed, or all that it asks.
 
 use serde_json::{Map, Value};
-use subscope_model::PermissionRequest;
+use subscope_model::{AgentQuestion, PermissionRequest};
 
 use crate::{safe, style::Charset};
 
-/// Returns all arguments of the call, a line each; further lines of a text are indented below it. Nothing is left out, and
-/// hidden characters are shown.
-pub fn argument_lines(request: &PermissionRequest, charset: Charset) -> Vec<String> {
+/// Returns all arguments of the call, a line each, or its questions with what they offer; further lines of a text are
+/// indented below it. No argument is left out, and hidden characters are shown.
+pub fn request_lines(request: &PermissionRequest, charset: Charset) -> Vec<String> {
+    if !request.questions.is_empty() {
+        let lines = request.questions.iter().zip(1..);
+        return lines.flat_map(|(asked, number)| question_lines(asked, number, charset)).collect();
+    }
     let Ok(arguments) = serde_json::from_str::<Map<String, Value>>(&request.arguments) else {
         return indented("", &request.arguments, charset);
     };
@@ -16,6 +20,21 @@ pub fn argument_lines(request: &PermissionRequest, charset: Charset) -> Vec<Stri
         indented(&format!("{}: ", safe::line(name, charset)), &text, charset)
     });
     lines.collect()
+}
+
+/// Returns a question with its number, how to answer it, and its options.
+fn question_lines(asked: &AgentQuestion, number: usize, charset: Charset) -> Vec<String> {
+    let how = match (asked.options.is_empty(), asked.multi_select) {
+        (true, _) => "",
+        (false, true) => " (any of these, or other words)",
+        (false, false) => " (one of these, or other words)",
+    };
+    let mut lines = indented(&format!("{number}. "), &format!("{}{how}", asked.question), charset);
+    for option in &asked.options {
+        let text = option.description.as_ref().map_or_else(String::new, |text| format!(": {text}"));
+        lines.extend(indented("   - ", &format!("{}{text}", option.label), charset));
+    }
+    lines
 }
 
 /// Returns the lines of a text, the first behind `head`.
@@ -28,7 +47,7 @@ fn indented(head: &str, text: &str, charset: Charset) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{AgentId, SessionId, Text};
+    use subscope_model::{AgentId, QuestionOption, SessionId, Text};
 
     use super::*;
 
@@ -39,11 +58,35 @@ mod tests {
             agent_id: AgentId::ROOT.into(),
             tool: "Bash".into(),
             arguments: arguments.into(),
+            questions: Vec::new(),
             cwd: None,
             asked_at_ms: 0,
             until_ms: 0,
         };
-        argument_lines(&request, Charset::Unicode)
+        request_lines(&request, Charset::Unicode)
+    }
+
+    #[test]
+    fn questions_are_shown_with_what_they_offer() {
+        let option = |label: &str, description: Option<&str>| QuestionOption {
+            label: label.into(),
+            description: description.map(Into::into),
+        };
+        let asked = AgentQuestion {
+            question: "Which parts?\nName all.".into(),
+            header: Some("Parts".into()),
+            options: vec![option("Door", Some("of oak")), option("Wall\u{202e}", None)],
+            multi_select: true,
+        };
+        assert_eq!(
+            question_lines(&asked, 2, Charset::Unicode),
+            [
+                "2. Which parts?",
+                "  Name all. (any of these, or other words)",
+                "   - Door: of oak",
+                "   - Wall⟨U+202E⟩"
+            ]
+        );
     }
 
     #[test]

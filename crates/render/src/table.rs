@@ -199,7 +199,7 @@ fn days_of(stats: &Stats) -> String {
 pub fn stats_lines(stats: &Stats, style: &Style) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     section(&mut lines, "agents by type", &stats.by_type, style);
-    section(&mut lines, "tools", &stats.by_tool, style);
+    section(&mut lines, TOOLS, &stats.by_tool, style);
     section(&mut lines, "models", &stats.by_model, style);
     lines
 }
@@ -230,6 +230,8 @@ const COLUMNS: [(&str, usize, usize); 7] = [
     ("tokens", 8, 5),
     ("cost", 11, 7),
 ];
+/// Title of the section of tools, whose rows have no agents.
+const TOOLS: &str = "tools";
 /// Most and least columns of the names.
 const NAME: usize = 30;
 const LEAST_NAME: usize = 20;
@@ -261,7 +263,7 @@ fn section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], style: &St
     for row in rows.iter().take(TOP) {
         let mut line =
             StyledLine::default().with(None, &format!("  {}", style.one_line(&row.name, name - 4)));
-        line.cells(name, widths, cells(row, style));
+        line.cells(name, widths, cells(row, title == TOOLS, style));
         out.push(line);
     }
     if rows.len() > TOP {
@@ -309,11 +311,11 @@ fn at_once(out: &mut Vec<StyledLine>, stats: &Stats, style: &Style) {
     out.push(StyledLine::default().with(None, &style.one_line(&line, style.width)));
 }
 
-fn cells(row: &StatsRow, style: &Style) -> [(Option<Ink>, String); 7] {
+fn cells(row: &StatsRow, is_tool: bool, style: &Style) -> [(Option<Ink>, String); 7] {
     let agents = if row.agents == 0 { style.glyphs().unknown.to_owned() } else { row.agents.to_string() };
     let cost = (row.cost_micro_usd > 0).then(|| i64::try_from(row.cost_micro_usd).unwrap_or(0));
     // Agents whose times are unknown, such as the root of posted events.
-    let is_unknown = row.agents > 0 && row.busy_ms == 0;
+    let is_unknown = !is_tool && row.busy_ms == 0;
     let busy = if is_unknown { style.glyphs().unknown.to_owned() } else { span(row.busy_ms) };
     [
         (None, row.sessions.to_string()),

@@ -10,7 +10,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{safe, style::Charset};
 
-/// Formats a duration: `999ms`, `59s`, `1m 30s`, `1h 1m 1s`; empty for `None`. A negative one (clock skew) is `0ms`.
+/// Formats a duration: `999ms`, `59s`, `1m 30s`, `1h 1m 1s`, `4d 22h`; empty for `None`. A negative one (clock skew) is
+/// `0ms`.
 pub fn duration(span_ms: Option<i64>) -> String {
     let Some(span_ms) = span_ms.map(|span| span.max(0)) else { return String::new() };
     let seconds = span_ms / 1000;
@@ -19,7 +20,8 @@ pub fn duration(span_ms: Option<i64>) -> String {
         0 => format!("{span_ms}ms"),
         1..60 => format!("{seconds}s"),
         60..3600 => format!("{minutes}m {rest}s"),
-        _ => format!("{hours}h {minutes}m {rest}s"),
+        3600..86_400 => format!("{hours}h {minutes}m {rest}s"),
+        _ => format!("{}d {}h", hours / 24, hours % 24),
     }
 }
 

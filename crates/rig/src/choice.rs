@@ -23,10 +23,10 @@ pub(crate) fn choose<'s>(scenario: &'s Scenario, messages: &[Value]) -> Option<(
     None
 }
 
-/// Returns all texts sent to an agent in order, including tool results.
+/// Returns all texts sent to an agent in order, including tool results and what its harness adds.
 pub(crate) fn everything_read(messages: &[Value]) -> String {
     let mut all = Vec::new();
-    for message in messages.iter().filter(|message| role(message) == "user") {
+    for message in messages.iter().filter(|message| role(message) != "assistant") {
         all.extend(texts(message));
         let blocks = message["content"].as_array().into_iter().flatten();
         for result in blocks.filter(|block| block["type"] == "tool_result") {
@@ -95,7 +95,8 @@ mod tests {
     #[test]
     fn reads_texts_and_results() {
         let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
-            {"role": "user", "content": [{"type": "tool_result", "content": [{"type": "text", "text": "c"}]}]}]);
-        assert_eq!(everything_read(messages.as_array().unwrap()), "a\nc");
+            {"role": "user", "content": [{"type": "tool_result", "content": [{"type": "text", "text": "c"}]}]},
+            {"role": "system", "content": "d"}]);
+        assert_eq!(everything_read(messages.as_array().unwrap()), "a\nc\nd");
     }
 }

@@ -1,4 +1,4 @@
-//! Permission requests whose hooks wait for a person's answer.
+//! Permission requests and questions whose hooks wait for a person's answer.
 //!
 //! A hook that can wait posts its request as all hooks do. If the setting is on and a frontend of the user is open and
 //! looking, the request is held, and the response names it; the hook then waits for the decision on a second connection
@@ -62,12 +62,14 @@ struct Held {
 }
 
 /// Why a request cannot be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UnansweredReason {
     /// It was answered before.
     AnsweredBefore,
     /// Its hook waits no longer, or it never was.
     Unknown,
+    /// The decision is none about this request, for this reason; the request waits on.
+    Unfit(String),
 }
 
 /// A hook that waits. Dropping it takes the request back.
@@ -155,7 +157,7 @@ impl PermissionDesk {
     /// Gives a decision to the hook that waits for it. Returns its request.
     ///
     /// # Errors
-    /// No hook waits for it.
+    /// No hook waits for it, or it is no decision about this request.
     pub(crate) fn answer(
         &self,
         id: &str,
@@ -171,6 +173,9 @@ impl PermissionDesk {
                 UnansweredReason::Unknown
             });
         };
+        if let Some(objection) = desk.held[index].request.objection(&decision) {
+            return Err(UnansweredReason::Unfit(objection));
+        }
         let Held { request, decide, .. } = desk.held.remove(index);
         decide.send(decision).map_err(|_| UnansweredReason::Unknown)?;
         desk.answered.push_back(request.id.clone());
@@ -183,12 +188,11 @@ impl PermissionDesk {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{AgentId, PermissionBehavior, SessionId};
+    use subscope_model::{AgentId, SessionId};
 
     use super::*;
 
-    const ALLOW: PermissionDecision =
-        PermissionDecision { behavior: PermissionBehavior::Allow, reason: None };
+    const ALLOW: PermissionDecision = PermissionDecision::ALLOW;
 
     fn request(arguments: &str) -> PermissionRequest {
         PermissionRequest {
@@ -197,6 +201,7 @@ mod tests {
             agent_id: AgentId::ROOT.into(),
             tool: "Bash".into(),
             arguments: arguments.into(),
+            questions: Vec::new(),
             cwd: None,
             asked_at_ms: 1_000,
             until_ms: 0,
@@ -210,6 +215,8 @@ mod tests {
         assert_eq!(desk.answer(&id, ALLOW), Err(UnansweredReason::Unknown), "its hook has not come back");
         assert_eq!(desk.waiting(), []);
         let mut hook = desk.wait_at(&id).unwrap();
+        let unfit = PermissionDecision::answer(vec!["yes".into()]);
+        assert!(matches!(desk.answer(&id, unfit), Err(UnansweredReason::Unfit(_))), "it has no questions");
         assert!(desk.wait_at(&id).is_none(), "only one hook waits for it");
         assert_eq!(desk.waiting()[0].until_ms, 301_000);
         assert_eq!(desk.answer(&id, ALLOW).unwrap().id, id);

@@ -4,24 +4,12 @@
 
 mod common;
 
-use std::{
-    io::{Read, Write},
-    time::Duration,
-};
+use std::io::{Read, Write};
 
-use common::{Running, call, exchange, start_with};
-use subscope_server::Timeouts;
-use subscope_store::MemoryStore;
+use common::{Running, call, exchange, start_patient};
 
 /// More than the connection limit.
 const MANY: usize = 450;
-
-/// Starts a server without timeouts.
-fn start() -> Running {
-    let for_ever = Duration::from_secs(100_000);
-    let timeouts = Timeouts { head: for_ever, body_idle: for_ever, body: for_ever, write: for_ever };
-    start_with(MemoryStore::new(), timeouts, Duration::from_secs(10))
-}
 
 /// Queries, posts and sends hooks several times, as another client.
 fn is_served(server: &Running) {
@@ -35,7 +23,7 @@ fn is_served(server: &Running) {
 
 #[test]
 fn heads_that_never_end_keep_nobody_out() {
-    let server = start();
+    let server = start_patient();
     let slow: Vec<_> = (0..MANY)
         .map(|_| {
             let mut stream = server.connect();
@@ -49,7 +37,7 @@ fn heads_that_never_end_keep_nobody_out() {
 
 #[test]
 fn connections_that_say_nothing_keep_nobody_out() {
-    let server = start();
+    let server = start_patient();
     let by_tcp: Vec<_> = (0..MANY / 2).map(|_| server.connect()).collect();
     let by_socket: Vec<_> = (0..MANY / 2).map(|_| server.connect_socket()).collect();
     is_served(&server);
@@ -58,7 +46,7 @@ fn connections_that_say_nothing_keep_nobody_out() {
 
 #[test]
 fn bodies_that_stop_keep_nobody_out_and_are_told_so() {
-    let server = start();
+    let server = start_patient();
     let head = format!(
         "POST /hooks/claude HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{",
         server.address
@@ -83,7 +71,7 @@ fn bodies_that_stop_keep_nobody_out_and_are_told_so() {
 
 #[test]
 fn readers_that_do_not_read_keep_nobody_out() {
-    let server = start();
+    let server = start_patient();
     let address = server.address;
     let stuck: Vec<_> = (0..MANY)
         .map(|_| {

@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use common::{IDENTITY, Running, call, event, exchange, start, start_agent, start_at, start_with};
+use common::{
+    IDENTITY, Running, call, event, exchange, start, start_agent, start_at, start_patient, start_with,
+};
 use subscope_server::{ListenError, Server, ServerOptions, Timeouts, Token};
 use subscope_store::MemoryStore;
 
@@ -394,7 +396,7 @@ fn paths_in_payloads_are_names_and_never_opened() {
 
 #[test]
 fn memory_for_bodies_is_one_and_bounded() {
-    let server = start();
+    let server = start_patient();
     let address = server.address;
     // Incomplete bodies of 200 MiB: two fit into the memory budget, a third does not.
     let head = format!(

@@ -631,12 +631,12 @@ fn of_several_days() -> Tree {
     tree
 }
 
-/// Agents and cost by day of a zone.
+/// Subagents and cost by day of a zone.
 fn by_day(tree: &Tree, zone: &Zone) -> BTreeMap<i64, (u64, i64)> {
     let mut days: BTreeMap<i64, (u64, i64)> = BTreeMap::new();
     for agent in &tree.agents {
         let day = days.entry(zone.day_of(agent.started_at_ms.unwrap())).or_default();
-        *day = (day.0 + 1, day.1 + agent.cost_micro_usd.unwrap_or(0));
+        *day = (day.0 + u64::from(!agent.id.is_root()), day.1 + agent.cost_micro_usd.unwrap_or(0));
     }
     days
 }

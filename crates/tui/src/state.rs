@@ -1,6 +1,7 @@
 //! State of the UI as plain data. Only [`crate::update()`] changes it; drawing reads it.
 
 pub(crate) mod alerts;
+mod answer_form;
 pub(crate) mod logs;
 pub(crate) mod palette;
 pub(crate) mod reports;
@@ -19,6 +20,7 @@ use subscope_model::{
 };
 use subscope_render::{Detail, Ink, TreeRow, text, timeline::Outline};
 
+pub(crate) use self::answer_form::AnswerForm;
 use self::{
     alerts::AlertLog,
     logs::{EventLog, EventLogs},
@@ -203,12 +205,14 @@ pub(crate) struct PermissionPrompt {
     pub(crate) is_read: bool,
     /// The reason of a refusal, while it is typed.
     pub(crate) reason: Option<String>,
+    /// The answers to its questions.
+    pub(crate) form: AnswerForm,
 }
 
 impl PermissionPrompt {
     /// Opens a request at its beginning.
     pub(crate) fn of(request: PermissionRequest) -> Self {
-        Self { request, from: 0, is_read: false, reason: None }
+        Self { request, from: 0, is_read: false, reason: None, form: AnswerForm::default() }
     }
 }
 

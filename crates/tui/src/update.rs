@@ -9,13 +9,14 @@ mod navigation;
 mod overlay;
 mod palette;
 mod permission;
+mod question;
 mod reports;
 mod time;
 
 use self::navigation::{Direction, Stride};
 pub(crate) use self::reports::compared;
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
-use subscope_model::{Inbox, Millis, SessionId, Update};
+use subscope_model::{Inbox, Millis, NeedGroup, SessionId, Update};
 use subscope_render::{Ink, chosen_rows, timeline::outline};
 
 use crate::{
@@ -367,7 +368,22 @@ pub fn refresh(state: &mut UiState) {
     }
 }
 
+/// Selects the agent that waits for a person, in a session in which the user has selected none and has not scrolled: nothing
+/// else matters then. It stays selected when it waits no longer.
+fn select_waiting(state: &mut UiState) {
+    let row = state.session().and_then(|session| state.sessions.rows.iter().find(|row| row.id == *session));
+    let Some((session, need)) = row.and_then(|row| Some((row.id.clone(), row.need.as_ref()?))) else {
+        return;
+    };
+    let waits = need.agents.first().filter(|agent| agent.group == NeedGroup::Waits);
+    let Some(agent) = waits.map(|agent| agent.agent_id.clone()).filter(|_| state.reading.up == 0) else {
+        return;
+    };
+    state.selected_agents.entry(session).or_insert(agent);
+}
+
 fn refresh_rows(state: &mut UiState) {
+    select_waiting(state);
     let Some(tree) = state.tree() else {
         state.rows.clear();
         return;

@@ -12,6 +12,7 @@ mod paint;
 mod palette;
 mod permission;
 mod prose;
+mod question;
 mod report;
 mod sessions;
 mod stats;

@@ -1,7 +1,7 @@
 // Comparison of two sessions or agents: their figures with differences, on a time axis that starts at the start of each.
-import type { AgentPair, Comparison } from "../model";
+import type { AgentPair, Comparison, Side } from "../model";
 import type { Lane, Timeline } from "./api";
-import { count, duration, money } from "./format";
+import { count, duration, many, money } from "./format";
 
 export interface Figure {
   name: string;
@@ -47,6 +47,34 @@ export function figures({ a: { summary: a }, b: { summary: b } }: Comparison): F
     figure("cache read", a.usage?.cache_read_tokens, b.usage?.cache_read_tokens, count, false),
     figure("cache write", a.usage?.cache_write_tokens, b.usage?.cache_write_tokens, count, false),
   ].filter((one) => one.a !== "" || one.b !== "");
+}
+
+/** `8 agents instead of 5`. */
+const instead = (own: number, other: number, noun: string): string => `${own === 0 ? `no ${noun}s` : many(own, noun)} instead of ${other === 0 ? "none" : other}`;
+
+/** What B has that A has not, in a sentence, as on the other faces. What one of them does not know is not compared, nor time and cost while one is at work. */
+export function answerOf({ a, b }: { a: Pick<Side, "status" | "summary">; b: Pick<Side, "status" | "summary"> }): string {
+  const [one, two] = [a.summary, b.summary];
+  const parts: string[] = [];
+  const isLive = (status: Side["status"]): boolean => status === "running" || status === "pending";
+  if (a.status !== null && b.status !== null && a.status !== b.status) parts.push(`B ${b.status}, A ${a.status}`);
+  else if (a.status !== null && isLive(b.status)) parts.push(`both ${b.status}`);
+  const haveEnded = !isLive(a.status) && !isLive(b.status);
+  const speed: string[] = [];
+  if (haveEnded && one.wall_ms !== null && two.wall_ms !== null) {
+    const more = two.wall_ms - one.wall_ms;
+    speed.push(more === 0 ? "as fast" : `${duration(Math.abs(more))} ${more < 0 ? "faster" : "slower"}`);
+  }
+  // The difference to a lower bound is not known.
+  if (haveEnded && one.cost_micro_usd !== null && two.cost_micro_usd !== null && !one.cost_floor && !two.cost_floor) {
+    const more = two.cost_micro_usd - one.cost_micro_usd;
+    if (more !== 0) speed.push(`${money(Math.abs(more))} ${more < 0 ? "cheaper" : "more expensive"}`);
+  }
+  if (speed.length > 0) parts.push(`B is ${speed.join(" and ")}`);
+  if (one.agents !== two.agents) parts.push(instead(two.agents, one.agents, "agent"));
+  if (one.tool_errors !== two.tool_errors) parts.push(instead(two.tool_errors, one.tool_errors, "failed call"));
+  else if (one.tool_errors > 0) parts.push(`${many(one.tool_errors, "failed call")} in each`);
+  return parts.length > 0 ? parts.join("; ") : "A and B have the same number of agents and of failed calls";
 }
 
 /** Start and length of a side's time axis, in milliseconds. */

@@ -13,6 +13,7 @@ export function duration(ms: number | null | undefined): string {
 export function seconds(ms: number): string {
   const total = Math.max(0, Math.floor(ms / 1000));
   const [h, m, s] = [Math.floor(total / 3600), Math.floor((total % 3600) / 60), total % 60];
+  if (h >= 24) return `${Math.floor(h / 24)}d ${h % 24}h`;
   if (h > 0) return `${h}h ${m}m ${s}s`;
   return m > 0 ? `${m}m ${s}s` : `${s}s`;
 }

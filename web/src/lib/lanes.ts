@@ -170,7 +170,7 @@ export function pathOf(timeline: Timeline): Map<string, Step[]> {
 }
 
 /** How thick a bar gets, however much room there is. */
-const THICKEST = 20;
+const THICKEST = 24;
 /** A bar that is narrower has no label. */
 const LABELED = 40;
 /** About how wide a character of a label is. */

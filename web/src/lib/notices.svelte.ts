@@ -1,7 +1,8 @@
 // Desktop notifications, if the user has turned them on: for agents that need a person, for failures and for ends of runs.
 import type { Event } from "../model";
 import { commandOf } from "./payload";
-import { agentOf, store } from "./store.svelte";
+import { store } from "./store.svelte";
+import { agentOf } from "./story";
 import { oneLine } from "./safe";
 import { router } from "./route.svelte";
 import { budgetWords, requestWords, sessionTitle, title } from "./words";

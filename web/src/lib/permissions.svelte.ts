@@ -1,6 +1,6 @@
-// Permission requests that can be answered here. The hub holds them only while this page asks for them, so it does while it is
+// Permission requests and questions that can be answered here. The hub holds them only while this page asks for them, so it does while it is
 // seen.
-import type { PermissionRequest, PermissionRequests } from "../model";
+import type { PermissionDecision, PermissionRequest, PermissionRequests } from "../model";
 import { api, Refused } from "./api";
 import { Polled } from "./polled.svelte";
 import { visible } from "./safe";
@@ -37,12 +37,11 @@ class Permissions {
   }
 
   /** Answers a request, once. Returns what to say of it. */
-  async answer(id: string, isAllowed: boolean, reason: string): Promise<string> {
-    const told = reason.trim();
+  async decide(id: string, decision: PermissionDecision): Promise<string> {
     try {
-      const behavior = isAllowed ? "allow" : "deny";
-      await api.answerPermission(id, isAllowed || told === "" ? { behavior } : { behavior, reason: told });
-      return isAllowed ? "allowed" : "denied";
+      await api.answerPermission(id, decision);
+      if (decision.behavior === "deny") return "denied";
+      return decision.answers === undefined ? "allowed" : "answered";
     } catch (error) {
       if (error instanceof Refused && error.status === 404) return "it was answered in its terminal, or its time is over";
       return error instanceof Error ? error.message : String(error);

@@ -22,3 +22,17 @@ function spelled(character: string): string {
 export function oneLine(text: string | null | undefined): string {
   return visible(text ?? "").replace(/\s+/g, " ").trim();
 }
+
+/** Marks of Markdown: those at the beginning of a line, pairs around words, links, code. */
+const LINE_MARKS = /^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|\d+\.[ \t]+|```\S*[ \t]*$|[-*_]{3,}[ \t]*$)/gm;
+const PAIRS = /(\*\*|__|~~|`)(\S(?:.*?\S)?)\1/g;
+const LINKS = /!?\[([^\]\n]*)\]\([^)\s]*\)/g;
+
+/** Most characters of a text that is put into one line. */
+const GLANCE = 300;
+
+/** The beginning of a text in one line, without marks of Markdown. */
+export function proseLine(text: string | null | undefined): string {
+  const words = (text ?? "").slice(0, 2 * GLANCE).replace(LINE_MARKS, "").replace(LINKS, "$1").replace(PAIRS, "$2").replace(PAIRS, "$2");
+  return oneLine(words).slice(0, GLANCE);
+}

@@ -109,9 +109,6 @@ export class Held {
 
 /** Converts an agent's id to the actor of events. */
 export const actor = (agent: string): string => (agent === "root" ? "agent:root" : `subagent:${agent}`);
-/** Converts the actor of an event to an agent's id. */
-export const agentOf = (event: Event): string =>
-  event.actor_id.startsWith("subagent:") ? event.actor_id.slice("subagent:".length) : "root";
 
 class Store {
   /** Ids of the sessions with rows, the most recently reported ones first. */

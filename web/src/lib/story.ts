@@ -1,7 +1,7 @@
 // An agent's story in order of time: its events, and the calls of its row that have no event.
 import type { Agent, AgentStatus, Event, ToolCall } from "../model";
-import { duration } from "./format";
 import { commandOf } from "./payload";
+import { proseLine } from "./safe";
 import { budgetWords, requestWords } from "./words";
 
 export type Part =
@@ -59,6 +59,29 @@ export function story(agent: Agent, events: Event[]): Part[] {
     .map((part, at) => ({ part, at }))
     .sort((one, other) => (one.part.at ?? 0) - (other.part.at ?? 0) || one.at - other.at)
     .map(({ part }) => part);
+}
+
+/** Calls that ran at the same time: the key of the first of each group, and how many they are. */
+export function parallel(parts: Part[]): Map<string, number> {
+  const groups = new Map<string, number>();
+  let group = { first: "", calls: 0, until: 0 };
+  const begin = (next: typeof group): void => {
+    if (group.calls > 1) groups.set(group.first, group.calls);
+    group = next;
+  };
+  for (const part of parts) {
+    const from = part.kind === "tool" ? part.call.started_at_ms : null;
+    if (part.kind !== "tool" || from === null) {
+      begin({ first: "", calls: 0, until: 0 });
+      continue;
+    }
+    // A call whose end is not known is at work while it is open; else nothing is known of its length.
+    const until = part.call.ended_at_ms ?? (part.call.status === "open" ? Infinity : from);
+    if (group.calls > 0 && from < group.until) group = { ...group, calls: group.calls + 1, until: Math.max(group.until, until) };
+    else begin({ first: part.key, calls: 1, until });
+  }
+  begin({ first: "", calls: 0, until: 0 });
+  return groups;
 }
 
 /** Key of a call: the same for the call of a row and for its later events. */
@@ -138,17 +161,27 @@ export function usageOf(events: Event[]): { at: number; total: number; output: n
 /** The status marks of the terminal UI. */
 const ENDS: Partial<Record<AgentStatus, string>> = { completed: "✓", failed: "✗", stopped: "■", lost: "?" };
 
-const lasted = ({ data }: Event): string => (typeof data["duration_ms"] === "number" ? duration(data["duration_ms"]) : "");
+const lasted = ({ data }: Event): number | null => (typeof data["duration_ms"] === "number" ? data["duration_ms"] : null);
 
 /** An event of a feed, with the begin and the end of its call where they are known. */
 export interface Row {
   event: Event;
   begin: Event | undefined;
   end: Event | undefined;
+  /** How long the call took, or the agent was at work, in milliseconds; null while that is not known. */
+  took: number | null;
+  /** Whether the row before it of its agent has the same text. */
+  isRepeat: boolean;
 }
 
-/** Merges start and end of each successful call into one row; a failure has a row of its own at its time. */
-export function rowsOf(events: Event[]): Row[] {
+/** Converts the actor of an event to an agent's id. */
+export const agentOf = (event: Event): string => (event.actor_id.startsWith("subagent:") ? event.actor_id.slice("subagent:".length) : "root");
+
+/**
+ * Merges start and end of each successful call into one row; a failure has a row of its own at its time. `agents` are the
+ * rows of the session.
+ */
+export function rowsOf(events: Event[], agents: Agent[]): Row[] {
   const begins = new Map<string, Event>();
   const ends = new Map<string, Event>();
   for (const event of events) {
@@ -156,22 +189,36 @@ export function rowsOf(events: Event[]): Row[] {
     else if (event.kind === "tool.post") ends.set(text(event, "tool_use_id"), event);
   }
   for (const known of [begins, ends]) known.delete("");
+  const times = new Map(agents.map(({ id, wall_ms }) => [id, wall_ms]));
+  /** What each agent said last. */
+  const said = new Map<string, string>();
   return events
     .filter((event) => event.kind !== "tool.post" || !begins.has(text(event, "tool_use_id")))
-    .map((event) => ({ event, begin: begins.get(text(event, "tool_use_id")), end: ends.get(text(event, "tool_use_id")) }));
+    .map((event) => {
+      const id = text(event, "tool_use_id");
+      const [begin, end, who] = [begins.get(id), ends.get(id), agentOf(event)];
+      const isEnd = event.kind === "subagent.stop";
+      const result = isEnd && data(event, "error") === undefined ? text(event, "result").trim() : "";
+      const isRepeat = result !== "" && said.get(who) === result;
+      if (event.kind === "agent.message") said.set(who, text(event, "text").trim());
+      const took = isEnd ? (lasted(event) ?? times.get(who) ?? null) : lasted(event.kind === "tool.pre" ? (end ?? event) : event);
+      return { event, begin, end, took, isRepeat };
+    });
 }
 
+const data = (event: Event, name: string): unknown => event.data[name] ?? undefined;
+
 /** A row of a feed in one line. */
-export function line({ event, begin, end }: Row): string {
+export function line({ event, begin, end, isRepeat }: Row): string {
   const { data } = event;
   const call = [text(event, "tool_name"), text(begin ?? event, "detail")].filter((word) => word !== "").join(" ");
   switch (event.kind) {
     case "tool.pre":
-      return end ? `✓ ${call} ${lasted(end)}`.trimEnd() : `→ ${call}`;
+      return end ? `✓ ${call}` : `→ ${call}`;
     case "tool.post":
-      return `✓ ${call} ${lasted(event)}`.trimEnd();
+      return `✓ ${call}`;
     case "tool.failure":
-      return `✗ ${[call, lasted(event), short(data["error"])].filter((word) => word !== "").join(" · ")}`;
+      return `✗ ${[call, short(data["error"])].filter((word) => word !== "").join(" · ")}`;
     case "permission.denied":
       return `⊘ ${call} denied`;
     case "permission.request":
@@ -179,11 +226,13 @@ export function line({ event, begin, end }: Row): string {
     case "subagent.start":
       return `▶ starts ${[text(event, "agent_type"), text(event, "description")].filter((word) => word !== "").join(": ")}`;
     case "subagent.stop":
-      return `${ENDS[text(event, "status") as AgentStatus] ?? "■"} ${text(event, "status")} ${short(data["error"] ?? data["result"])}`;
+      return `${ENDS[text(event, "status") as AgentStatus] ?? "■"} ${text(event, "status")} ${isRepeat ? "" : glance(data["error"] ?? data["result"])}`.trimEnd();
     case "usage":
       return `${String((data["usage"] as { total_tokens?: number } | undefined)?.total_tokens ?? "?")} tokens`;
     case "reasoning":
-      return data["encrypted"] === true ? "thinks (encrypted)" : `thinks: ${text(event, "text")}`;
+      return data["encrypted"] === true ? "thinks (encrypted)" : `thinks: ${proseLine(text(event, "text"))}`;
+    case "agent.message":
+      return proseLine(text(event, "text"));
     case "run.start":
       return "the run begins";
     case "run.end":
@@ -200,6 +249,9 @@ export function line({ event, begin, end }: Row): string {
       return text(event, "text") || text(event, "message") || text(event, "what") || event.kind;
   }
 }
+
+/** Prose in one line; what is none stays as it is. */
+const glance = (value: unknown): string => (typeof value === "string" ? proseLine(value) : short(value));
 
 const short = (value: unknown): string =>
   value === null || value === undefined ? "" : (typeof value === "string" ? value : JSON.stringify(value)).slice(0, 300);

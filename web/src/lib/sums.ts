@@ -3,6 +3,7 @@ import type { Agent } from "../model";
 
 export interface Sum {
   name: string;
+  /** Subagents: the main agent is the session. */
   agents: number;
   calls: number;
   errors: number;
@@ -25,7 +26,7 @@ function gathered(rows: Agent[], name: (agent: Agent) => string): Sum[] {
     const of = name(agent);
     const sum = by.get(of) ?? empty(of);
     by.set(of, sum);
-    sum.agents += 1;
+    sum.agents += agent.id === "root" ? 0 : 1;
     sum.calls += agent.tool_calls;
     sum.errors += agent.tool_errors;
     sum.denied += agent.tools_denied;

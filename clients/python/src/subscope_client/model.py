@@ -531,7 +531,7 @@ class StatsRow(TypedDict):
     name: str
     # Number of sessions in which it occurs.
     sessions: int
-    # Number of agents, including roots; 0 for tools.
+    # Number of subagents: the main agent of a session is counted as the session.
     agents: int
     # Number of tool calls.
     tool_calls: int
@@ -895,7 +895,7 @@ class Jumped(TypedDict):
 
 
 class PermissionRequest(TypedDict):
-    """One request of an agent to make one tool call."""
+    """One request of an agent to make one tool call, or the questions that the call asks."""
 
     # Id of the request, by which it is answered.
     id: str
@@ -907,6 +907,8 @@ class PermissionRequest(TypedDict):
     tool: str
     # All arguments of the call: JSON, as the harness sent it.
     arguments: str
+    # The questions that the call asks, in order; empty for a call that is allowed or denied as it is.
+    questions: NotRequired[list[AgentQuestion]]
     # Working folder of the agent, if the harness names it.
     cwd: str | None
     # When the hub received the request, in milliseconds since 1970.
@@ -929,6 +931,28 @@ class PermissionRequests(TypedDict):
 PermissionBehavior = Literal["allow", "deny"]
 
 
+class AgentQuestion(TypedDict):
+    """A question of an agent to its user."""
+
+    # The whole question.
+    question: str
+    # Its title in a few words, if it has one.
+    header: NotRequired[str]
+    # What the agent offers as answers, in order.
+    options: list[QuestionOption]
+    # Whether an answer may name several options.
+    multi_select: bool
+
+
+class QuestionOption(TypedDict):
+    """One of the answers that an agent offers."""
+
+    # The answer's text.
+    label: str
+    # What it means, if the agent says so.
+    description: NotRequired[str]
+
+
 class PermissionDecision(TypedDict):
     """A person's answer to one permission request."""
 
@@ -936,6 +960,8 @@ class PermissionDecision(TypedDict):
     behavior: PermissionBehavior
     # Reason of a refusal, which the agent reads; an allowed call has none.
     reason: NotRequired[str]
+    # An answer to each question of the request, in their order: an option's label, several joined by `, `, or any other text.
+    answers: NotRequired[list[str]]
 
 
 class PermissionAnswered(TypedDict):
@@ -953,6 +979,8 @@ class PermissionAnswered(TypedDict):
     tool: str
     # The decision.
     behavior: PermissionBehavior
+    # The answers to the request's questions, as they were given.
+    answers: NotRequired[list[str]]
 
 
 class Side(TypedDict):

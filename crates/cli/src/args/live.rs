@@ -218,20 +218,24 @@ Examples:
   subscope answer
   subscope answer 3f2a --allow
   subscope answer 3f2a --deny --reason 'Use the staging database'
+  subscope answer 9c04 --answer 'In cents' --answer 'Door, Wall'
 
 This needs command hooks of Claude Code (`subscope hooks install`) or our plugin for OpenCode, and a hub that runs. `subscope help answer` has the details.")]
 pub(crate) struct AnswerArgs {
     /// The request: its id, or the beginning of it.
     #[arg(value_name = "REQUEST", requires = "decision")]
     pub(crate) request: Option<String>,
-    /// Allow this call, once.
+    /// Allow this call, once; approve a plan.
     #[arg(long, group = "decision", requires = "request")]
     pub(crate) allow: bool,
-    /// Refuse this call.
+    /// Answer a question: a label, several joined by ", ", or other words. Once for each question, in their order.
+    #[arg(long, value_name = "TEXT", group = "decision", requires = "request")]
+    pub(crate) answer: Vec<String>,
+    /// Refuse this call, plan or question.
     #[arg(long, group = "decision", requires = "request")]
     pub(crate) deny: bool,
     /// Tell the agent why it is refused.
-    #[arg(long, value_name = "TEXT", requires = "deny", conflicts_with = "allow")]
+    #[arg(long, value_name = "TEXT", requires = "deny", conflicts_with_all = ["allow", "answer"])]
     pub(crate) reason: Option<String>,
     /// Print the requests (subscope.permissions/1) or the answer (subscope.permission-answered/1) as JSON.
     #[arg(long)]

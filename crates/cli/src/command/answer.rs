@@ -1,10 +1,10 @@
-//! `subscope answer`: the permission requests that wait, and a person's answer to one.
+//! `subscope answer`: the permission requests and questions that wait, and a person's answer to one.
 
 use subscope_client::{Client, ClientError};
 use subscope_model::{
-    PermissionAnswered, PermissionBehavior, PermissionDecision, PermissionRequest, PermissionRequests,
+    AgentQuestion, PermissionAnswered, PermissionDecision, PermissionRequest, PermissionRequests, Text,
 };
-use subscope_render::{permission::argument_lines, safe, style::Charset, text};
+use subscope_render::{permission::request_lines, safe, style::Charset, text};
 
 use super::stop::running_hub;
 use crate::prelude::*;
@@ -21,19 +21,42 @@ pub(crate) fn run(args: &AnswerArgs, context: &Context) -> Result<(), CliError> 
         return if args.json { output::print_json(&asked) } else { output::print(&listed(&asked, context)) };
     };
     let request = one(&asked.requests, word)?;
-    let decision = match args.allow {
-        true => PermissionDecision { behavior: PermissionBehavior::Allow, reason: None },
-        false => PermissionDecision {
-            behavior: PermissionBehavior::Deny,
-            reason: args.reason.as_deref().map(Into::into),
-        },
-    };
-    let answered = send(&mut hub, &request.id, &decision)?;
+    let answered = send(&mut hub, &request.id, &decision(args, request)?)?;
     if args.json {
         return output::print_json(&answered);
     }
-    let (behavior, tool) = (answered.behavior.participle(), &answered.tool);
-    output::print_line(&format!("{behavior}: {tool} of {}", agent(request)), context)
+    let (done, tool) = (answered.participle(), &answered.tool);
+    output::print_line(&format!("{done}: {tool} of {}", agent(request)), context)
+}
+
+/// Returns the decision that the options state.
+fn decision(args: &AnswerArgs, request: &PermissionRequest) -> Result<PermissionDecision, CliError> {
+    if args.deny {
+        return Ok(PermissionDecision::deny(args.reason.as_deref().map(Into::into)));
+    }
+    let (asked, given) = (request.questions.len(), args.answer.len());
+    if asked != given {
+        let problem = match asked {
+            0 => "it asks no question".to_owned(),
+            _ => format!(
+                "it asks {}, and {} given",
+                text::plural(asked, "question"),
+                text::plural(given, "answer")
+            ),
+        };
+        let hint = "`--answer TEXT` once for each question, in their order; `--allow` for a call";
+        return Err(CliError::usage(&problem).hint(hint));
+    }
+    let answers = request.questions.iter().zip(&args.answer);
+    Ok(PermissionDecision::answer(answers.map(|(asked, given)| offered(asked, given)).collect()))
+}
+
+/// Returns an answer as the agent offers it, if it does.
+fn offered(asked: &AgentQuestion, given: &str) -> Text {
+    let mut labels = asked.options.iter().map(|option| &option.label);
+    labels
+        .find(|label| label.to_lowercase() == given.to_lowercase())
+        .map_or_else(|| given.into(), Clone::clone)
 }
 
 /// Answers a request at the hub.
@@ -88,7 +111,7 @@ fn block(request: &PermissionRequest, charset: Charset, now_ms: i64) -> String {
     let head = format!("{}  {} of {}{folder}, for {waited}", request.id, request.tool, agent(request));
     let mut block = safe::line(&head, charset);
     block.push('\n');
-    for line in argument_lines(request, charset) {
+    for line in request_lines(request, charset) {
         block.push_str("    ");
         block.push_str(&line);
         block.push('\n');

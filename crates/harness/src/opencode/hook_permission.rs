@@ -63,21 +63,21 @@ fn asked(payload: &[u8]) -> Option<AskedPermission> {
         agent: if own == root { AgentId::ROOT } else { own }.into(),
         tool,
         arguments: part.state.input.or(properties.metadata)?.get().to_owned(),
+        questions: Vec::new(),
         cwd: None,
     })
 }
 
-fn decision(decision: &PermissionDecision) -> String {
-    match &decision.reason {
-        Some(reason) => json!({ "permission": decision.behavior.as_str(), "reason": reason }).to_string(),
-        None => json!({ "permission": decision.behavior.as_str() }).to_string(),
-    }
+fn decision(_payload: &[u8], decision: &PermissionDecision) -> Option<String> {
+    let decided = match &decision.reason {
+        Some(reason) => json!({ "permission": decision.behavior.as_str(), "reason": reason }),
+        None => json!({ "permission": decision.behavior.as_str() }),
+    };
+    Some(decided.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::PermissionBehavior;
-
     use super::*;
 
     const ASKED: &str = r#"{"type":"permission.asked","properties":{"id":"per_1","permission":"bash",
@@ -105,10 +105,9 @@ mod tests {
 
     #[test]
     fn decision_says_yes_or_no_with_a_reason() {
-        let decide = |behavior, reason: Option<&str>| {
-            decision(&PermissionDecision { behavior, reason: reason.map(Into::into) })
-        };
-        assert_eq!(decide(PermissionBehavior::Allow, None), r#"{"permission":"allow"}"#);
-        assert_eq!(decide(PermissionBehavior::Deny, Some("r")), r#"{"permission":"deny","reason":"r"}"#);
+        let decide = |decided| decision(ASKED.as_bytes(), &decided).unwrap();
+        assert_eq!(decide(PermissionDecision::ALLOW), r#"{"permission":"allow"}"#);
+        let denied = PermissionDecision::deny(Some("r".into()));
+        assert_eq!(decide(denied), r#"{"permission":"deny","reason":"r"}"#);
     }
 }

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use subscope_client::hook::{HELD_PERMISSION, WAITS};
 use subscope_hub::{AskedPermission, clock};
 use subscope_model::{
-    PERMISSION_ANSWERED_SCHEMA, PERMISSIONS_SCHEMA, PermissionAnswered, PermissionBehavior,
-    PermissionDecision, PermissionRequest, PermissionRequests, Text,
+    PERMISSION_ANSWERED_SCHEMA, PERMISSIONS_SCHEMA, PermissionAnswered, PermissionDecision,
+    PermissionRequest, PermissionRequests, Text,
 };
 use tokio::time::{Duration, MissedTickBehavior, interval, sleep};
 
@@ -23,8 +23,6 @@ use crate::{
     state::{App, AppState, wait_for_shutdown},
 };
 
-/// Longest reason of a refusal, in characters.
-const MAX_REASON_CHARS: usize = 2_000;
 /// How often it is checked whether the agent still waits.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
@@ -64,7 +62,7 @@ pub(super) async fn list(
     request_body(content_type = "application/json", description = "The decision.", content = ref("#/components/schemas/PermissionDecision")),
     responses(
         (status = 200, description = "subscope.permission-answered/1: the hook has the decision.", body = ref("#/components/schemas/PermissionAnswered")),
-        (status = 400, description = "No decision, a reason for an allowed call, or one of more than 2,000 characters."),
+        (status = 400, description = "No decision, a reason for an allowed call, a text of more than 2,000 characters, or not one answer to each question of the request."),
         (status = 403, description = "Without X-Subscope: 1."),
         (status = 404, description = "No hook waits for it: it was answered in its terminal, its time is over, or it never was."),
         (status = 409, description = "It was answered before."),
@@ -78,17 +76,7 @@ pub(super) async fn answer(
 ) -> Result<Json<PermissionAnswered>, ApiError> {
     let decision: PermissionDecision =
         serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let behavior = decision.behavior;
-    if let Some(reason) = &decision.reason {
-        if behavior == PermissionBehavior::Allow {
-            return Err(ApiError::bad_request("only a refusal has a reason"));
-        }
-        if reason.chars().count() > MAX_REASON_CHARS {
-            return Err(ApiError::bad_request(format!(
-                "a reason of more than {MAX_REASON_CHARS} characters"
-            )));
-        }
-    }
+    let (behavior, answers) = (decision.behavior, decision.answers.clone());
     let request = app.permissions.answer(&id, decision)?;
     Ok(Json(PermissionAnswered {
         schema: PERMISSION_ANSWERED_SCHEMA.into(),
@@ -97,6 +85,7 @@ pub(super) async fn answer(
         agent_id: request.agent_id,
         tool: request.tool,
         behavior,
+        answers,
     }))
 }
 
@@ -108,6 +97,7 @@ impl From<UnansweredReason> for ApiError {
                 StatusCode::NOT_FOUND,
                 "no hook waits for it: it was answered in its terminal, or its time is over",
             ),
+            UnansweredReason::Unfit(objection) => Self::bad_request(objection),
         }
     }
 }
@@ -168,13 +158,14 @@ pub(super) fn is_attended(app: &AppState, headers: &HeaderMap) -> bool {
 
 /// Holds the request of a hook. Returns the response that names it to the hook; `None` if it is left to its terminal.
 pub(super) fn hold(app: &AppState, asked: AskedPermission) -> Option<Response> {
-    let AskedPermission { session, agent, tool, arguments, cwd } = asked;
+    let AskedPermission { session, agent, tool, arguments, questions, cwd } = asked;
     let request = PermissionRequest {
         id: Text::default(),
         session_id: session,
         agent_id: agent,
         tool: tool.into(),
         arguments: arguments.into(),
+        questions,
         cwd: cwd.map(Text::from),
         asked_at_ms: clock::now_ms(),
         until_ms: 0,

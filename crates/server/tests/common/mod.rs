@@ -60,6 +60,13 @@ pub(crate) fn start() -> Running {
     start_with(MemoryStore::new(), Timeouts::default(), Duration::from_secs(10))
 }
 
+/// Starts a server that waits for its peers for ever: whatever a busy machine delays, it gives nobody up.
+pub(crate) fn start_patient() -> Running {
+    let for_ever = Duration::from_secs(100_000);
+    let timeouts = Timeouts { head: for_ever, body_idle: for_ever, body: for_ever, write: for_ever };
+    start_with(MemoryStore::new(), timeouts, Duration::from_secs(10))
+}
+
 pub(crate) fn start_with(keeper: impl Store + 'static, timeouts: Timeouts, heartbeat: Duration) -> Running {
     start_at(([127, 0, 0, 1], 0).into(), None, keeper, timeouts, heartbeat)
 }

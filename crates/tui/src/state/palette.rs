@@ -1,6 +1,6 @@
 //! The command palette: commands, sessions, agents and the full text by what is typed.
 
-use subscope_model::{Agent, SessionId, SessionRow};
+use subscope_model::{Agent, SessionId, SessionRow, Tree};
 use subscope_render::text;
 
 use super::{UiState, reports::Place};
@@ -26,7 +26,7 @@ pub(crate) struct CommandPalette {
 pub(crate) enum PaletteEntry {
     Command(Action),
     Session(Box<SessionRow>),
-    /// An agent of the selected session, with its name (raw agent text).
+    /// An agent, with its name (raw agent text).
     Agent(Place, String),
     /// A search of all stored text.
     Text,
@@ -88,13 +88,22 @@ impl CommandPalette {
     }
 }
 
+/// Agents of the selected session, then those of all sessions that are live.
 fn agents(state: &UiState, has: impl Fn(&str) -> bool) -> Vec<PaletteEntry> {
-    let Some(tree) = state.tree() else { return Vec::new() };
-    let is_found =
-        |agent: &&Agent| !agent.id.is_root() && (has(&agent.title().to_lowercase()) || has(&agent.id));
-    let entry = |agent: &Agent| {
-        let place = Place { session: tree.session.id.clone(), agent: Some(agent.id.clone()) };
-        PaletteEntry::Agent(place, agent.title())
+    let selected = state.tree();
+    let is_other = |tree: &&Tree| selected.is_none_or(|selected| selected.session.id != tree.session.id);
+    let trees = selected.into_iter().chain(state.trees.subscribed().filter(is_other));
+    let all = trees.flat_map(|tree| tree.agents.iter().map(move |agent| (tree, agent)));
+    let is_found = |(_, agent): &(&Tree, &Agent)| {
+        !agent.id.is_root() && (has(&agent.title().to_lowercase()) || has(&agent.id))
     };
-    tree.agents.iter().filter(is_found).take(MAX_FOUND).map(entry).collect()
+    let entry = |(tree, agent): (&Tree, &Agent)| {
+        let place = Place { session: tree.session.id.clone(), agent: Some(agent.id.clone()) };
+        let of = tree.session.title.as_deref().filter(|_| is_other(&tree));
+        PaletteEntry::Agent(
+            place,
+            of.map_or_else(|| agent.title(), |of| format!("{} of {of}", agent.title())),
+        )
+    };
+    all.filter(is_found).take(MAX_FOUND).map(entry).collect()
 }

@@ -147,12 +147,16 @@ pub(super) fn edit(text: &mut String, key: KeyEvent, most: usize) {
     }
 }
 
-/// Inserts the first pasted line into the search prompt or the command palette; pasted text is ignored elsewhere, since it is no key input.
+/// Inserts the first pasted line into what is typed: the search prompt, the command palette, a reason, an answer. Pasted text is
+/// ignored elsewhere, since it is no key input.
 pub(super) fn on_paste(state: &mut UiState, pasted: &str) {
     let line = pasted.lines().next().unwrap_or_default();
     let line = line.chars().filter(|character| !character.is_control()).take(MAX_SEARCH_TEXT);
     if let Some(Overlay::Palette(palette)) = &mut state.overlay {
         return palette.text.extend(line);
+    }
+    if let Some(Overlay::Permission(prompt)) = &mut state.overlay {
+        return super::permission::on_paste(prompt, line);
     }
     let Some(Overlay::Search { text, scope }) = &mut state.overlay else { return };
     text.extend(line);

@@ -19,8 +19,8 @@ const PACE_MS: Millis = 1_000;
 const OFF_MS: Millis = 60_000;
 /// The same while it is not known.
 const UNKNOWN_MS: Millis = 5_000;
-/// Most bytes of a reason.
-const MAX_REASON: usize = 2_000;
+/// Most bytes of a reason, and of an answer.
+pub(super) const MAX_TEXT: usize = 2_000;
 
 /// Asks for the permission requests, unless the terminal is not looked at.
 pub(super) fn on_tick(state: &mut UiState, effects: &mut Vec<Effect>) {
@@ -61,7 +61,7 @@ pub(super) fn open(state: &mut UiState) {
         Some(request) => state.overlay = Some(Overlay::Permission(Box::new(PermissionPrompt::of(request)))),
         None => {
             let words = match all.map(|all| all.enabled) {
-                Some(true) => "no permission request waits here: what needs you is answered in its terminal",
+                Some(true) => "no request waits here: what needs you is answered in its terminal",
                 Some(false) => "answers are off here: `subscope help answer` says how to switch them on",
                 None => "no hub has said whether it takes answers",
             };
@@ -79,9 +79,12 @@ pub(super) fn on_key(state: &mut UiState, mut prompt: Box<PermissionPrompt>, key
     if let Some(reason) = prompt.reason.take() {
         return on_reason(state, prompt, reason, key);
     }
+    if !prompt.request.questions.is_empty() {
+        return super::question::on_key(state, prompt, key);
+    }
     let page = state.drawn.page.max(2);
     match key.code {
-        KeyCode::Char('y') if prompt.is_read => return decide(state, &prompt, PermissionBehavior::Allow, ""),
+        KeyCode::Char('y') if prompt.is_read => return decide(state, &prompt, PermissionDecision::ALLOW),
         KeyCode::Char('n') => prompt.reason = Some(String::new()),
         _ => match keys::action(key) {
             Some(Action::Down) => prompt.from += 1,
@@ -110,26 +113,38 @@ fn on_reason(
     key: KeyEvent,
 ) -> Vec<Effect> {
     match key.code {
-        KeyCode::Enter => return decide(state, &prompt, PermissionBehavior::Deny, reason.trim()),
+        KeyCode::Enter => {
+            let reason = Some(reason.trim()).filter(|reason| !reason.is_empty());
+            return decide(state, &prompt, PermissionDecision::deny(reason.map(Into::into)));
+        }
         KeyCode::Esc => {
             state.overlay = Some(Overlay::Permission(prompt));
             return Vec::new();
         }
-        _ => edit(&mut reason, key, MAX_REASON),
+        _ => edit(&mut reason, key, MAX_TEXT),
     }
     prompt.reason = Some(reason);
     state.overlay = Some(Overlay::Permission(prompt));
     Vec::new()
 }
 
-fn decide(
+/// Sends a decision.
+pub(super) fn decide(
     state: &mut UiState,
     prompt: &PermissionPrompt,
-    behavior: PermissionBehavior,
-    reason: &str,
+    decision: PermissionDecision,
 ) -> Vec<Effect> {
-    let reason = (!reason.is_empty()).then(|| reason.into());
-    ask_for(state, Question::Permit(prompt.request.id.clone(), PermissionDecision { behavior, reason }))
+    ask_for(state, Question::Permit(prompt.request.id.clone(), decision))
+}
+
+/// Adds pasted words to those that are typed.
+pub(super) fn on_paste(prompt: &mut PermissionPrompt, pasted: impl Iterator<Item = char>) {
+    let Some(typed) = prompt.reason.as_mut().or(prompt.form.words.as_mut()) else { return };
+    for character in pasted {
+        if typed.len() < MAX_TEXT {
+            typed.push(character);
+        }
+    }
 }
 
 /// Says what was decided.
@@ -138,5 +153,5 @@ pub(super) fn on_answered(state: &mut UiState, answered: &PermissionAnswered) {
         all.requests.retain(|request| request.id != answered.id);
     }
     let ink = if answered.behavior == PermissionBehavior::Allow { Ink::Done } else { Ink::Failed };
-    show_notice(state, format!("{}: {}", answered.behavior.participle(), answered.tool), ink);
+    show_notice(state, format!("{}: {}", answered.participle(), answered.tool), ink);
 }

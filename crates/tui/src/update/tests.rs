@@ -148,20 +148,40 @@ fn alerts_stand_on_the_screen_once_and_ring_if_they_are_to() {
     }
 }
 
+/// Has the last agent at work ask for a permission; returns its id.
+fn ask_for_permission(ui: &mut TestUi) -> subscope_model::AgentId {
+    let asking =
+        ui.state.tree().unwrap().agents.iter().rfind(|agent| agent.status.is_live()).unwrap().id.clone();
+    ui.change(|tree| {
+        let agent = tree.agents.iter_mut().find(|agent| agent.id == asking).unwrap();
+        let (kind, name) = (LivenessKind::Permission, Some("Bash".into()));
+        agent.liveness =
+            Some(Liveness { kind, name, count: None, limit: None, since_ms: None, inferred: false });
+    });
+    asking
+}
+
+#[test]
+fn agent_that_waits_for_a_person_is_selected_unless_another_was() {
+    let mut ui = TestUi::live(120, 40);
+    let asking = ask_for_permission(&mut ui).to_string();
+    assert!(asking != "root" && ui.agent() == asking, "{}", ui.screen());
+    ui.change(|tree| tree.agents.iter_mut().for_each(|agent| agent.liveness = None));
+    assert_eq!(ui.agent(), asking, "it is read still");
+    let mut ui = TestUi::live(120, 40);
+    ui.press(&[KeyCode::Down]);
+    let chosen = ui.agent();
+    assert_ne!(chosen, asking);
+    ask_for_permission(&mut ui);
+    assert_eq!(ui.agent(), chosen);
+}
+
 #[test]
 fn whoever_waits_for_a_person_is_counted_and_told() {
     let mut ui = TestUi::live(120, 30);
-    ui.change(|tree| {
-        let running = tree.agents.iter_mut().rfind(|agent| agent.status.is_live()).unwrap();
-        running.liveness = Some(Liveness {
-            kind: LivenessKind::Permission,
-            name: Some("Bash".into()),
-            count: None,
-            limit: None,
-            since_ms: None,
-            inferred: false,
-        });
-    });
+    // The user reads what the main agent does.
+    ui.press(&[KeyCode::Down, KeyCode::Up]);
+    ask_for_permission(&mut ui);
     let screen = ui.screen();
     assert!(screen.contains("1 waits for you") && screen.contains("waits for your permission"), "{screen}");
     ui.press(&[KeyCode::Esc]);
@@ -178,14 +198,7 @@ fn whoever_waits_for_a_person_is_counted_and_told() {
 fn call_that_waits_is_readable_as_a_whole_wherever_its_session_is_shown() {
     let command = "rm -rf node_modules dist && git clean -fdx && npm ci --no-audit --no-fund && npm run build -- the-end";
     let mut ui = TestUi::live(120, 40);
-    let asking =
-        ui.state.tree().unwrap().agents.iter().rfind(|agent| agent.status.is_live()).unwrap().id.clone();
-    ui.change(|tree| {
-        let agent = tree.agents.iter_mut().find(|agent| agent.id == asking).unwrap();
-        let (kind, name) = (LivenessKind::Permission, Some("Bash".into()));
-        agent.liveness =
-            Some(Liveness { kind, name, count: None, limit: None, since_ms: None, inferred: false });
-    });
+    let asking = ask_for_permission(&mut ui);
     let (_, events) = recorded("k-big", None);
     let request = subscope_model::Event {
         id: "request".into(),
@@ -442,6 +455,12 @@ fn palette_leads_to_commands_agents_sessions_and_texts() {
     assert!(ui.screen().contains(": the oldest one[2J▏"), "{}", ui.screen());
     ui.press(&[KeyCode::Backspace, KeyCode::Backspace, KeyCode::Backspace, KeyCode::Enter]);
     assert_eq!(ui.session(), "old".into());
+    // Agents of other live sessions are found from there.
+    ui.press(&[KeyCode::Char(':')]);
+    ui.type_text("inventory and stock");
+    assert!(ui.screen().contains("Inventory and stock of "), "{}", ui.screen());
+    ui.press(&[KeyCode::Enter]);
+    assert!(ui.session() != "old".into() && ui.state.agent().unwrap().title().contains("Inventory"));
     ui.press(&[KeyCode::Char(':')]);
     ui.type_text("cents");
     ui.press(&[KeyCode::Up, KeyCode::Esc]);
@@ -621,6 +640,7 @@ fn a_row_of_a_narrow_list_has_its_cost_whatever_its_project_is_called() {
 fn footer_names_the_key_that_goes_to_an_alert_at_any_width() {
     for width in [60, 80, 100, 200] {
         let mut ui = TestUi::live(width, 24);
+        ui.press(&[KeyCode::Down, KeyCode::Up]);
         ui.change(|tree| {
             tree.session.title =
                 Some("A very long title of a session that nobody can read as a whole".into());

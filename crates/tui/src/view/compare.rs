@@ -6,7 +6,7 @@ use subscope_model::{AgentPair, Compared, ComparedAgent, Comparison, Likeness, M
 use subscope_render::{
     Ink, Style,
     chart::bar,
-    comparison::{figure_lines, tool_lines},
+    comparison::{answer, figure_lines, tool_lines},
     style::StyledLine,
     text,
 };
@@ -47,6 +47,8 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     for (letter, side, place) in [("A", &comparison.a, a), ("B", &comparison.b, b)] {
         lines.push_link(side_line(letter, side, &comparison, &style), Some(place.clone()));
     }
+    let words = style.one_line(&answer(&comparison), style.width);
+    lines.push(StyledLine::painted(Ink::Strong, &words));
     lines.push(StyledLine::default());
     let pairs = Pairs::of(&comparison, state.moment_ms(), style);
     lines.push(pairs.head());

@@ -194,7 +194,7 @@ fn two_sessions_are_compared_at_each_size() {
         let screen = ui.screen();
         assert!(width < 80 || screen.contains("failed, was completed"), "{screen}");
         // The line of an agent leads there.
-        ui.press(&[KeyCode::Down; 9]);
+        ui.press(&[KeyCode::Down; 10]);
         ui.press(&[KeyCode::Enter]);
         assert_eq!((ui.session(), ui.state.view), ("other".into(), View::Agents));
         assert_eq!(ui.state.agent().unwrap().status, AgentStatus::Failed);

@@ -55,7 +55,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 const LATE_DEADLINE: Duration = Duration::from_secs(4);
 /// Additional time limit for spooling: a dead network disk must not block the agent.
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
-/// Limit of the response with its head. A decision has some hundred bytes; this much fits into a pipe without a reader.
+/// Limit of the response with its head. A decision has some hundred bytes, with four long answers some thousand.
 const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 /// Time limit for the decision of a person; the hub's own is a little shorter.
 const LONGEST_WAIT: Duration = Duration::from_secs(LONGEST_WAIT_SECONDS + 5);
@@ -161,7 +161,7 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
     match read.and_then(|()| post_unless_open(data, source, &breaker, delivery, &body, deadline)) {
         Ok(answer) => {
             let dialect = source.hooks.dialect();
-            let decide = || wait_for_decision(data, dialect, &answer);
+            let decide = || wait_for_decision(data, dialect, &body, &answer);
             print(dialect.known_stop_answer(&answer).or_else(decide));
         }
         Err(error) => {
@@ -258,7 +258,7 @@ fn post_payload(
 
 /// Waits for a person's decision about the permission request of the payload, if the hub holds it; returns it as the harness
 /// reads it. `None` leaves it to the harness's own question, as does any error.
-fn wait_for_decision(data: &Path, dialect: Dialect, answer: &[u8]) -> Option<String> {
+fn wait_for_decision(data: &Path, dialect: Dialect, payload: &[u8], answer: &[u8]) -> Option<String> {
     let answer: serde_json::Value = serde_json::from_slice(answer).ok()?;
     let path = decision_path(answer.get(HELD_PERMISSION)?.as_str()?);
     let stream = deadline::connect(&data.join(SOCKET), PollDeadline::after(DEADLINE)).ok()?;
@@ -266,7 +266,7 @@ fn wait_for_decision(data: &Path, dialect: Dialect, answer: &[u8]) -> Option<Str
     let request = http::request("GET", &path, &[("host", "localhost"), CLOSE], None);
     let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES).ok()?;
     let decision = (response.status == 200).then(|| serde_json::from_slice(&response.body).ok()).flatten()?;
-    dialect.permission_decision(&decision)
+    dialect.permission_decision(payload, &decision)
 }
 
 /// Prints a stop answer or a decision, if there is one.

@@ -1,12 +1,12 @@
-//! Permission requests of the real Claude Code at four terminals: one is allowed in the terminal UI, one denied by
+//! Permission requests of the real Claude Code at six terminals: one is allowed in the terminal UI, one denied by
 //! `subscope answer`, one answered in its own terminal first, and one waits when the hub is killed. Each command ran or did
-//! not run as was answered.
+//! not run as was answered. Two questions are answered in the terminal UI, and a plan is approved.
 
 use std::{path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use subscope_client::{Address, Client};
-use subscope_model::{PermissionBehavior, PermissionDecision, PermissionRequest};
+use subscope_model::{PermissionDecision, PermissionRequest};
 use subscope_rig::tick;
 use subscope_testkit::env::Terminal as Screen;
 
@@ -19,36 +19,71 @@ use crate::{
 
 /// Folders of the four projects.
 const PROJECTS: [&str; 4] = ["q1-cart", "q2-prices", "q3-stock", "q4-papers"];
+/// The folder whose agent asks questions, and that whose agent plans.
+const OTHERS: [&str; 2] = ["q5-unit", "q6-plan"];
 /// No command is allowed without a question.
 const MODE: [&str; 2] = ["--permission-mode", "default"];
 /// Far more than any step takes.
 const LIMIT: Duration = Duration::from_secs(60);
 /// What a terminal shows that asks.
 const ASKS: &str = "Do you want to proceed?";
+/// What a terminal shows with a plan.
+const SHOWS_PLAN: &str = "Would you like to proceed?";
 /// What the agent says when its call has ended.
 const DONE: &str = "All is noted.";
 
 pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) -> Result<()> {
     let world = World::new(programs, script)?;
-    for project in PROJECTS {
+    let folders: Vec<_> = PROJECTS.iter().chain(&OTHERS).copied().collect();
+    for project in &folders {
         world.copy_repository(project)?;
     }
     obey(&world, "config set answers.enabled true")?;
     obey(&world, "hooks install --scope user")?;
     let hub = Hub::start(world.subscope("serve --listen 127.0.0.1:0"))?;
     let mut client = Client::connect(Address::Tcp(hub.address))?;
-    Terminal::trust(&world, &PROJECTS.map(|project| world.path(project)));
+    Terminal::trust(&world, &folders.iter().map(|project| world.path(project)).collect::<Vec<_>>());
     let Some(screen) = Screen::start(world.env(), 120, 40, &[]) else {
         findings.note("skipped: tmux is not installed");
         return Ok(());
     };
     screen.wait_for_text(LIMIT, "subscope");
+    let start = |project: &str, mode: &[&str], prompt: &str| {
+        let terminal = Terminal::start_in(&world, &world.path(project), mode)?.context("tmux has gone")?;
+        terminal.wait_for("the prompt", |screen| screen.contains('❯'))?;
+        terminal.enter(prompt)?;
+        anyhow::Ok(terminal)
+    };
+
+    // Two questions are answered in the terminal UI: the second option, then the first and other words for several.
+    let [asker, planner] = OTHERS;
+    let terminal = start(asker, &MODE, "Ask about the unit.")?;
+    until(&mut client, |requests| requests.len() == 1)?;
+    terminal.wait_for("its own question", |screen| screen.contains("Which unit?"))?;
+    screen.wait_for_text(LIMIT, "p answers");
+    screen.send(&["p"]);
+    screen.wait_for_text(LIMIT, "1 of 2");
+    screen.send(&["Down", "Enter"]);
+    screen.wait_for_text(LIMIT, "2 of 2");
+    screen.send(&["Space", "Down", "Space", "Enter"]);
+    terminal.wait_for("the answers", |screen| {
+        ["Which unit? → Euros", "Which parts? → Cart, Stock", DONE].iter().all(|words| screen.contains(words))
+    })?;
+    drop(terminal);
+
+    // A plan is approved by the command; the agent goes on in the mode that it had before.
+    let terminal = start(planner, &["--permission-mode", "plan"], "Plan the mark.")?;
+    let asked = until(&mut client, |requests| requests.len() == 1)?;
+    terminal.wait_for("its own question", |screen| screen.contains(SHOWS_PLAN))?;
+    let plan = of(&world, planner, &asked)?;
+    findings.same("the whole plan is shown", plan.arguments.contains("1. Write the mark."), true);
+    obey(&world, &format!("answer {} --allow", plan.id))?;
+    terminal.wait_for("the approval", |screen| screen.contains(DONE) && screen.contains("manual mode on"))?;
+    drop(terminal);
+
     let mut terminals = Vec::new();
     for project in PROJECTS {
-        let terminal = Terminal::start_in(&world, &world.path(project), &MODE)?.context("tmux has gone")?;
-        terminal.wait_for("the prompt", |screen| screen.contains('❯'))?;
-        terminal.enter("Write the mark.")?;
-        terminals.push((project, terminal));
+        terminals.push((project, start(project, &MODE, "Write the mark.")?));
     }
     let asked = until(&mut client, |requests| requests.len() == PROJECTS.len())?;
     for (_, terminal) in &terminals {
@@ -74,8 +109,8 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
     obey(&world, &format!("answer {} --deny --reason tomorrow", request.id))?;
     terminal.wait_for("the refusal", |screen| screen.contains("tomorrow") && screen.contains(DONE))?;
     findings.same(format!("{denied}: denied, ran"), has_run(&world, denied), false);
-    let again = PermissionDecision { behavior: PermissionBehavior::Allow, reason: None };
-    findings.same("a second answer is taken", client.answer_permission(&request.id, &again).is_ok(), false);
+    let again = client.answer_permission(&request.id, &PermissionDecision::ALLOW);
+    findings.same("a second answer is taken", again.is_ok(), false);
 
     // Answered in its own terminal first.
     let (first, terminal) = terminals.remove(0);
@@ -83,8 +118,8 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
     terminal.press("Enter")?;
     terminal.wait_for("the answer", |screen| screen.contains(DONE))?;
     until(&mut client, |requests| requests.iter().all(|other| other.id != request.id))?;
-    let late = PermissionDecision { behavior: PermissionBehavior::Deny, reason: None };
-    findings.same("a late answer is taken", client.answer_permission(&request.id, &late).is_ok(), false);
+    let late = client.answer_permission(&request.id, &PermissionDecision::deny(None));
+    findings.same("a late answer is taken", late.is_ok(), false);
     findings.same(format!("{first}: allowed in its terminal, ran"), has_run(&world, first), true);
 
     // The hub is killed while a hook waits: the terminal decides. Without the terminal UI nobody starts another.
@@ -95,7 +130,10 @@ pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) 
     terminal.press("Escape")?;
     terminal.wait_for("the interruption", |screen| screen.contains("Interrupted"))?;
     findings.same(format!("{left}: refused in its terminal, ran"), has_run(&world, left), false);
-    findings.note("allowed in the terminal UI, denied by the command, answered at a terminal, hub killed");
+    findings.note(
+        "questions answered and a call allowed in the terminal UI, a plan approved and a call denied by the command, one \
+         answered at its terminal, hub killed",
+    );
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 
 use ratatui::crossterm::event::KeyCode as K;
 use subscope_model::{
-    AgentId, PERMISSION_ANSWERED_SCHEMA, PERMISSIONS_SCHEMA, PermissionAnswered, PermissionBehavior,
-    PermissionDecision, PermissionRequest, PermissionRequests,
+    AgentId, AgentQuestion, PERMISSION_ANSWERED_SCHEMA, PERMISSIONS_SCHEMA, PermissionAnswered,
+    PermissionBehavior, PermissionDecision, PermissionRequest, PermissionRequests, QuestionOption,
 };
 
 use super::*;
@@ -16,6 +16,7 @@ pub(super) fn request(id: &str, command: &str) -> PermissionRequest {
         agent_id: AgentId::ROOT.into(),
         tool: "Bash".into(),
         arguments: serde_json::json!({ "command": command }).to_string().into(),
+        questions: Vec::new(),
         cwd: Some("/home/user/shop".into()),
         asked_at_ms: 0,
         until_ms: 0,
@@ -50,7 +51,7 @@ fn permitted(ui: &mut TestUi) -> Vec<(String, PermissionDecision)> {
     all
 }
 
-const ALLOW: PermissionDecision = PermissionDecision { behavior: PermissionBehavior::Allow, reason: None };
+const ALLOW: PermissionDecision = PermissionDecision::ALLOW;
 
 #[test]
 fn short_call_is_allowed_by_one_key() {
@@ -72,6 +73,7 @@ fn short_call_is_allowed_by_one_key() {
         agent_id: AgentId::ROOT.into(),
         tool: "Bash".into(),
         behavior: PermissionBehavior::Allow,
+        answers: Vec::new(),
     };
     ui.reply(Question::Permit("one".into(), ALLOW), Answer::Permitted(answered));
     assert!(ui.screen().contains("allowed: Bash"), "{}", ui.screen());
@@ -106,8 +108,7 @@ fn refusal_takes_a_reason_whose_letters_are_no_keys() {
     ui.press(&[K::Char('n')]);
     ui.type_text("use make clean");
     ui.press(&[K::Enter]);
-    let denial =
-        PermissionDecision { behavior: PermissionBehavior::Deny, reason: Some("use make clean".into()) };
+    let denial = PermissionDecision::deny(Some("use make clean".into()));
     assert_eq!(permitted(&mut ui), [("one".to_owned(), denial)]);
 }
 
@@ -136,4 +137,94 @@ fn host_is_asked_only_while_the_terminal_is_looked_at() {
     assert!(!is_asked(&mut ui), "its window is not in front");
     ui.send(UiMessage::Focus(true));
     assert!(is_asked(&mut ui));
+}
+
+/// A request with two questions; the second takes several answers.
+fn questions() -> PermissionRequest {
+    let option = |label: &str, description: Option<&str>| QuestionOption {
+        label: label.into(),
+        description: description.map(Into::into),
+    };
+    let color = AgentQuestion {
+        question: "Which color?".into(),
+        header: Some("Color".into()),
+        options: vec![option("Red", Some("warm")), option("Blue", Some("cold"))],
+        multi_select: false,
+    };
+    let parts = AgentQuestion {
+        question: "Which parts?".into(),
+        header: None,
+        options: vec![option("Door", None), option("Roof", None), option("Wall", None)],
+        multi_select: true,
+    };
+    PermissionRequest { tool: "AskUserQuestion".into(), questions: vec![color, parts], ..request("ask", "") }
+}
+
+#[test]
+fn questions_are_answered_one_by_one() {
+    let mut ui = TestUi::live(100, 30);
+    offer(&mut ui, &[questions()]);
+    assert!(ui.screen().contains("Which color?"), "the footer says what is asked\n{}", ui.screen());
+    ui.press(&[K::Char('p')]);
+    let screen = ui.screen();
+    assert!(
+        screen.contains("AskUserQuestion 1 of 2 in /home/user/shop") && screen.contains("> Red"),
+        "{screen}"
+    );
+    assert!(screen.contains("cold") && screen.contains("other words"), "{screen}");
+    // Keys of a call mean nothing here.
+    ui.press(&[K::Char('y'), K::Char('j'), K::Enter]);
+    assert!(ui.screen().contains("AskUserQuestion 2 of 2"), "{}", ui.screen());
+    ui.press(&[K::Char(' '), K::Char('j'), K::Char('j'), K::Char(' ')]);
+    let screen = ui.screen();
+    assert!(
+        screen.contains("  [x] Door") && screen.contains("  [ ] Roof") && screen.contains("> [x] Wall"),
+        "{screen}"
+    );
+    assert_eq!(permitted(&mut ui), []);
+    ui.press(&[K::Enter]);
+    let answer = PermissionDecision::answer(vec!["Blue".into(), "Door, Wall".into()]);
+    assert_eq!(permitted(&mut ui), [("ask".to_owned(), answer.clone())]);
+    let answered = PermissionAnswered {
+        schema: PERMISSION_ANSWERED_SCHEMA.into(),
+        id: "ask".into(),
+        session_id: "another".into(),
+        agent_id: AgentId::ROOT.into(),
+        tool: "AskUserQuestion".into(),
+        behavior: PermissionBehavior::Allow,
+        answers: answer.answers.clone(),
+    };
+    ui.reply(Question::Permit("ask".into(), answer), Answer::Permitted(answered));
+    assert!(ui.screen().contains("answered: AskUserQuestion"), "{}", ui.screen());
+}
+
+#[test]
+fn question_takes_other_words_and_goes_back() {
+    let mut ui = TestUi::live(80, 24);
+    offer(&mut ui, &[questions()]);
+    ui.press(&[K::Char('p'), K::End, K::Enter]);
+    // Letters are no keys while they are typed; nothing is no answer.
+    ui.press(&[K::Enter]);
+    ui.type_text("green n");
+    assert!(ui.screen().contains("answer: green n"), "{}", ui.screen());
+    ui.press(&[K::Enter]);
+    assert!(ui.screen().contains("2 of 2"), "{}", ui.screen());
+    ui.press(&[K::Backspace]);
+    assert!(ui.screen().contains("1 of 2"), "{}", ui.screen());
+    ui.press(&[K::End, K::Enter]);
+    ui.send(UiMessage::Paste("olive\nand more".to_owned()));
+    ui.press(&[K::Enter, K::Char('j'), K::Enter]);
+    let answer = PermissionDecision::answer(vec!["olive".into(), "Roof".into()]);
+    assert_eq!(permitted(&mut ui), [("ask".to_owned(), answer)]);
+}
+
+#[test]
+fn question_is_declined_with_a_reason() {
+    let mut ui = TestUi::live(80, 24);
+    offer(&mut ui, &[questions()]);
+    ui.press(&[K::Char('p'), K::Char('n')]);
+    ui.type_text("ask me later");
+    ui.press(&[K::Enter]);
+    let denial = PermissionDecision::deny(Some("ask me later".into()));
+    assert_eq!(permitted(&mut ui), [("ask".to_owned(), denial)]);
 }

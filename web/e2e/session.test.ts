@@ -1,0 +1,107 @@
+// A session read as what happened: its feed, its conversation, and how to go on with it.
+import { expect, it } from "vitest";
+import type { Stats, Tree } from "../src/model";
+import { title } from "../src/lib/words";
+import { cleanUp, isQuiet, look, Recording, row, type Seen, Server } from "./harness";
+
+let server: Server;
+let seen: Seen;
+
+cleanUp("each test");
+
+const big = new Recording("k-big").session;
+
+it("has a feed that says each text once, with durations in a column, the longest first if one wants", async () => {
+  server = await Server.over("k-big");
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${big}/tree`);
+  const named = agents.find(({ tools, result }) => tools.length > 10 && result !== null);
+  if (!named?.result) throw new Error("no agent has a result");
+  seen = await look(server, `/s/${big}?view=feed`);
+  const { page } = seen;
+  await page.getByLabel("agent", { exact: true }).selectOption(named.id);
+  const lines = page.locator(".feed .line");
+  const last = lines.last();
+  await expect.poll(() => last.locator(".words").textContent()).toBe("✓ completed");
+  expect(await lines.nth(-2).locator(".words").textContent()).toBe(named.result);
+  expect(await last.locator(".took").textContent()).toMatch(/^\d+m?s$/);
+  await page.getByLabel("kind").selectOption("tool");
+  await page.getByRole("button", { name: "longest first" }).click();
+  const widths = (): Promise<number[]> => page.locator(".feed .took i").evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().width));
+  await expect.poll(async () => {
+    const all = await widths();
+    return all.length > 3 && all.every((width, at) => at === 0 || width <= (all[at - 1] ?? 0)) && Math.max(...all) > 40;
+  }).toBe(true);
+  isQuiet(seen);
+});
+
+it("leads from a call to the agent that it started, and from an agent to those above it", async () => {
+  server = await Server.over("k-big");
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${big}/tree`);
+  const deepest = agents.find(({ depth }) => depth === 2);
+  const parent = agents.find(({ id }) => id === deepest?.parent_id);
+  if (!deepest || !parent) throw new Error("nobody is nested");
+  seen = await look(server, `/s/${big}/a/${parent.id}`);
+  const { page } = seen;
+  const call = page.locator(`aside [data-call-id="${deepest.spawned_by}"]`);
+  await call.locator("button.line").click();
+  expect(await call.locator(".started").textContent()).toContain("completed");
+  await call.getByRole("link", { name: title(deepest) }).click();
+  await page.waitForURL(`**/a/${deepest.id}*`);
+  const above = page.getByRole("navigation", { name: "agents above this one" }).getByRole("link");
+  await expect.poll(() => above.allTextContents()).toEqual(["main", title(parent)]);
+  await above.last().click();
+  await page.waitForURL(`**/a/${parent.id}*`);
+  await above.first().click();
+  // Calls that run at the same time stand together.
+  await expect.poll(() => page.locator("aside .parallel").first().textContent()).toBe("parallel · 4 calls");
+  isQuiet(seen);
+});
+
+it("copies the command that resumes a session that has ended", async () => {
+  server = await Server.over("k-big");
+  seen = await look(server, `/s/${big}`, { permissions: ["clipboard-read", "clipboard-write"] });
+  const { page } = seen;
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByTestId("said").filter({ hasText: "command copied" }).waitFor();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(`claude --resume ${big}`);
+  isQuiet(seen);
+});
+
+it("gives a few agents two lines where all fit, and many one", async () => {
+  server = await Server.over("k-big");
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${big}/tree`);
+  const one = agents.find(({ result, id }) => id !== "root" && result !== null);
+  if (!one?.result) throw new Error("no agent has a result");
+  seen = await look(server, `/s/${big}`, { viewport: { width: 1440, height: 900 } });
+  const { page } = seen;
+  const place = page.locator(row(one.id));
+  const high = (): Promise<number | undefined> => place.boundingBox().then((box) => box?.height);
+  await place.waitFor();
+  await expect.poll(high).toBe(44);
+  expect(await place.locator(".does").textContent()).toBe(one.result.slice(0, 300));
+  // A small window, or a large one at 200 %: one line for each, and an agent that is opened covers the tree.
+  await page.setViewportSize({ width: 720, height: 450 });
+  await expect.poll(high).toBe(32);
+  const inSight = (): Promise<number> =>
+    page.locator('[data-testid="agent-row"]').evaluateAll((rows) => rows.filter((row) => document.elementFromPoint(row.getBoundingClientRect().x + 60, row.getBoundingClientRect().y + 8)?.closest(".row") === row).length);
+  await expect.poll(inSight).toBeGreaterThanOrEqual(3);
+  await place.locator("a.line").click();
+  await page.locator('aside [data-testid="tool-row"]').first().waitFor();
+  expect(await place.isVisible()).toBe(false);
+  expect((await page.locator("aside").boundingBox())?.height).toBeGreaterThan(150);
+  isQuiet(seen);
+});
+
+it("colors the days of a calendar by what they cost, and a click chooses one", async () => {
+  server = await Server.over("k-big", "b-parallel");
+  const stats = await server.get<Stats>("/api/v1/stats");
+  const [day] = stats.by_day.filter(({ cost_micro_usd }) => cost_micro_usd > 0);
+  if (!day) throw new Error("no day has a cost");
+  seen = await look(server, "/stats?since=2026-11-01&until=2026-11-30");
+  const { page } = seen;
+  const days = page.getByRole("table", { name: "cost by day" }).getByRole("button");
+  await expect.poll(() => days.count()).toBe(stats.by_day.filter(({ cost_micro_usd }) => cost_micro_usd > 0).length);
+  await days.last().click();
+  await page.waitForURL((url) => url.searchParams.get("since") !== null && url.searchParams.get("since") === url.searchParams.get("until"));
+  isQuiet(seen);
+});
