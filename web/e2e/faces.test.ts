@@ -196,6 +196,7 @@ it("shows who needs a person on top, with the whole command, wherever one looks"
   await expect.poll(() => page.locator(CARDS).count()).toBe(10);
   expect(await page.title()).toBe("subscope");
   const before = await orderOf(page, CARDS);
+  const other = await look(server, "/stats");
   await page.locator(CARDS).nth(4).hover();
   await asking(server, "asks", COMMAND);
   const need = page.locator('[data-testid="need"]');
@@ -207,12 +208,14 @@ it("shows who needs a person on top, with the whole command, wherever one looks"
   expect(await page.locator('link[rel="icon"]').getAttribute("href")).toBe("/assets/icon-needs.svg");
   expect((await fetch(`${server.url}/assets/icon-needs.svg`)).status).toBe(200);
   await page.locator('footer a.first', { hasText: "shop · clean up" }).waitFor();
-  await page.waitForSelector(`${LISTED}[data-session-id="asks"][data-attention="waiting"]`);
+  await other.page.waitForSelector(`${LISTED}[data-session-id="asks"][data-attention="waiting"]`);
   // Nothing moves under the pointer; it moves once the pointer is gone.
   expect(await orderOf(page, CARDS)).toBe(`${before} asks`);
   await page.mouse.move(640, 5);
   await expect.poll(() => orderOf(page, CARDS)).toBe(`asks ${before}`);
-  expect(await orderOf(page, LISTED)).toBe(`asks ${before}`);
+  await expect.poll(() => orderOf(other.page, LISTED)).toBe(`asks ${before}`);
+  isQuiet(other);
+  await other.context.close();
   // A notification names the session and the command, and opens the agent.
   await keepNotices(page);
   await page.reload();

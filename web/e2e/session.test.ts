@@ -18,13 +18,14 @@ it("has a feed that says each text once, with durations in a column, the longest
   if (!named?.result) throw new Error("no agent has a result");
   seen = await look(server, `/s/${big}?view=feed`);
   const { page } = seen;
-  await page.getByLabel("agent", { exact: true }).selectOption(named.id);
+  const [kinds, names] = [page.locator(".feed .filters select").first(), page.locator(".feed .filters select").last()];
+  await names.selectOption(named.id);
   const lines = page.locator(".feed .line");
   const last = lines.last();
   await expect.poll(() => last.locator(".words").textContent()).toBe("✓ completed");
   expect(await lines.nth(-2).locator(".words").textContent()).toBe(named.result);
   expect(await last.locator(".took").textContent()).toMatch(/^\d+m?s$/);
-  await page.getByLabel("kind").selectOption("tool");
+  await kinds.selectOption("tool");
   await page.getByRole("button", { name: "longest first" }).click();
   const widths = (): Promise<number[]> => page.locator(".feed .took i").evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().width));
   await expect.poll(async () => {
