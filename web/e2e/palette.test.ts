@@ -73,8 +73,7 @@ it("goes to agents of the session on show, and to any agent by its id", async ()
   await page.locator('[data-testid="session-card"][data-session-id="elsewhere"]').waitFor();
   await page.keyboard.press(":");
   await page.keyboard.type("bundler");
-  await expect.poll(() => selected(page)).toContain("bundler");
-  await page.keyboard.press("Enter");
+  await page.locator('[role="option"][data-kind="agent"]', { hasText: "bundler" }).click();
   await page.waitForURL("**/s/elsewhere/a/e1");
   // Agents of another session, by a prefix of the id.
   const other = (await server.get<Tree>(`/api/v1/sessions/${parallel.session}/tree`)).agents[2];
