@@ -110,6 +110,10 @@ it("answers questions: an option, several, other words; and declines them", asyn
   expect(await answer.isDisabled()).toBe(true);
   await options.getByLabel("Wall").check();
   await options.getByLabel("Door").check();
+  // An answer that did not arrive can be given again, as it is.
+  await page.route("**/answer", (route) => route.abort(), { times: 1 });
+  await answer.click();
+  await options.getByRole("alert").waitFor();
   await answer.click();
   const answers = (all: Record<string, string>): unknown => ({ behavior: "allow", updatedInput: { ...questions.tool_input, answers: all } });
   expect(decided(await first)).toEqual(answers({ "Which color?": "Red", "Which parts?": "Door, Wall" }));

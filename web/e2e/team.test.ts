@@ -117,7 +117,7 @@ describe.skipIf(ENGINE === undefined)("the page of a team (without ClickHouse's 
     const seen = await team.look("bob", "/s/ended-of-ana");
     const { page } = seen;
     await expect.poll(() => page.locator('[data-testid="whose"]').innerText()).toBe("ana · web · laptop-1");
-    expect(await page.locator(".session header p").innerText()).toMatch(/laptop-1 · ended · shop · claude-code/);
+    expect(await page.locator(".session header p", { has: page.getByTestId("whose") }).innerText()).toMatch(/laptop-1 · ended · shop · claude-code/);
     const agent = page.locator('[data-testid="agent-row"]').nth(1);
     await agent.locator("a").first().click();
     await page.waitForSelector("aside h2");

@@ -36,15 +36,16 @@ class Permissions {
     return this.requests.filter((one) => one.session_id === session && one.agent_id === agent);
   }
 
-  /** Answers a request, once. Returns what to say of it. */
-  async decide(id: string, decision: PermissionDecision): Promise<string> {
+  /** Answers a request, once. Returns what to say of it, and whether it waits for an answer no longer. */
+  async decide(id: string, decision: PermissionDecision): Promise<{ says: string; isOver: boolean }> {
     try {
       await api.answerPermission(id, decision);
-      if (decision.behavior === "deny") return "denied";
-      return decision.answers === undefined ? "allowed" : "answered";
+      const done = decision.answers === undefined ? "allowed" : "answered";
+      return { says: decision.behavior === "deny" ? "denied" : done, isOver: true };
     } catch (error) {
-      if (error instanceof Refused && error.status === 404) return "it was answered in its terminal, or its time is over";
-      return error instanceof Error ? error.message : String(error);
+      const status = error instanceof Refused ? error.status : 0;
+      if (status === 404) return { says: "it was answered in its terminal, or its time is over", isOver: true };
+      return { says: error instanceof Error ? error.message : String(error), isOver: status === 409 };
     }
   }
 }

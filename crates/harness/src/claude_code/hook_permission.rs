@@ -70,6 +70,8 @@ struct Question<'a> {
 struct Choice<'a> {
     label: Str<'a>,
     description: Str<'a>,
+    /// What the terminal shows beside the option: text, or Markdown.
+    preview: Str<'a>,
 }
 
 fn asked(payload: &[u8]) -> Option<AskedPermission> {
@@ -101,7 +103,9 @@ fn questions(arguments: &str) -> Option<Vec<AgentQuestion>> {
     for asked in &asks.questions {
         let question = asked.question.filled()?;
         let option = |choice: &Choice<'_>| {
-            let description = choice.description.filled().map(Into::into);
+            let parts = [choice.description.filled(), choice.preview.filled()];
+            let description = parts.into_iter().flatten().collect::<Vec<_>>().join("\n");
+            let description = (!description.is_empty()).then(|| description.into());
             Some(QuestionOption { label: choice.label.filled()?.into(), description })
         };
         if questions.iter().any(|other| *other.question == *question) {
@@ -203,13 +207,17 @@ mod tests {
     fn questions_are_answered_by_their_text() {
         let input = json!({ "questions": [
             { "question": "Which color?", "header": "Color", "multiSelect": false,
-              "options": [{ "label": "Red", "description": "warm" }, { "label": "Blue" }] },
+              "options": [{ "label": "Red", "description": "warm", "preview": "#f00" }, { "label": "Blue" }] },
             { "question": "Which parts?", "multiSelect": true, "options": [{ "label": "Door" }, { "label": "Wall" }] },
         ], "metadata": 1 });
         let request = asked(&payload(QUESTION_TOOL, &input)).unwrap();
         let [color, parts] = request.questions.as_slice() else { panic!("{request:?}") };
         assert_eq!((&*color.question, color.header.as_deref()), ("Which color?", Some("Color")));
-        assert_eq!(color.options[0].description.as_deref(), Some("warm"));
+        assert_eq!(
+            color.options[0].description.as_deref(),
+            Some("warm\n#f00"),
+            "all that is offered is shown"
+        );
         assert_eq!((color.multi_select, parts.multi_select, parts.options.len()), (false, true, 2));
 
         let decided = PermissionDecision::answer(vec!["green".into(), "Door, Wall".into()]);
