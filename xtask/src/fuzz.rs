@@ -65,7 +65,9 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("qwen_hook", |name| name.contains("/qwen/") && name.ends_with("/hooks.jsonl")),
     ("opencode_events", |name| name.contains("/opencode/") && name.contains("event")),
     ("opencode_hook", |name| name.contains("/opencode/") && name.ends_with("/hooks.jsonl")),
-    ("opencode_stdout", |name| name.contains("/opencode/") && name.contains("/stdout")),
+    ("opencode_stdout", |name| {
+        (name.contains("/opencode/") || name.contains("/kilo/")) && name.contains("/stdout")
+    }),
     ("opencode_database", |name| name.contains("/opencode/") && name.contains("event")),
 ];
 

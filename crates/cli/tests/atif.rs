@@ -22,7 +22,7 @@ fn targets() -> Vec<PathBuf> {
         [fixtures::recordings(), fixtures::odd_recordings(), fixtures::stopped_recordings()].concat();
     let mut all: Vec<PathBuf> =
         claude.iter().flat_map(|recording| [recording.mains(), recording.streams()].concat()).collect();
-    for harness in ["codex", "copilot", "gemini", "opencode", "qwen"] {
+    for harness in ["codex", "copilot", "gemini", "kilo", "opencode", "qwen"] {
         let mut found = Vec::new();
         let mut folders = vec![fixtures::root().join(harness)];
         while let Some(folder) = folders.pop() {

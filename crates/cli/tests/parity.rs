@@ -61,7 +61,7 @@ enum Way {
 }
 
 /// The sources of the other harnesses: the rows of the second table.
-const OTHERS: [(&str, &str, Way); 17] = [
+const OTHERS: [(&str, &str, Way); 19] = [
     ("Codex: rollouts", "codex/0.169.0/v1_two_parallel", Way::OnDisk("sessions", "home/.codex/sessions")),
     ("Codex: `exec --json`", "codex/0.169.0/v1_child_error", Way::Ingested("codex.exec", "stdout.jsonl")),
     (
@@ -89,6 +89,12 @@ const OTHERS: [(&str, &str, Way); 17] = [
         "OpenCode: server events",
         "opencode/1.18.33/serve_two_parallel",
         Way::Ingested("opencode.events", "event.sse"),
+    ),
+    ("Kilo CLI: database", "kilo/7.7.7/nested", Way::OnDisk("kilo.db", "data/kilo/kilo.db")),
+    (
+        "Kilo CLI: `run --format json`",
+        "kilo/7.7.7/two_parallel",
+        Way::Ingested("kilo.stdout", "stdout.jsonl"),
     ),
     (
         "Copilot CLI: `events.jsonl`",

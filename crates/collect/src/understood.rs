@@ -99,7 +99,7 @@ fn why_not_understood(root: &Root, path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
-    use subscope_harness::{claude_code::ClaudeCode, opencode::OpenCode};
+    use subscope_harness::{claude_code::ClaudeCode, opencode::OPENCODE};
 
     use super::*;
 
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn sessions_in_tables_of_another_version_are_counted() {
         let home = tempfile::tempdir().unwrap();
-        let root = Root { harness: &OpenCode, folder: home.path().to_owned() };
+        let root = Root { harness: &OPENCODE, folder: home.path().to_owned() };
         let path = home.path().join("opencode-beta.db");
         let database = Connection::open(&path).unwrap();
         database.execute_batch("CREATE TABLE session_v2(id text primary key)").unwrap();

@@ -30,6 +30,8 @@ pub struct DialectSpec {
     pub names_session: bool,
     /// Whether lines make sense without a path, so that programs may ingest them.
     pub is_ingestible: bool,
+    /// Whether forks of the harness write the same lines: what another source says of the harness of a session counts more.
+    pub is_shared: bool,
     /// Returns the safe form of an id of its lines: [`safe_id`], or [`own_id`](subscope_model::own_id) where subscope
     /// writes the lines, with ids that are safe already.
     pub safe_id: fn(&str) -> Cow<'_, str>,
@@ -140,6 +142,7 @@ impl DialectSpec {
             is_main: false,
             names_session: false,
             is_ingestible: true,
+            is_shared: false,
             safe_id,
             decoder,
             session_of: |_| None,
@@ -185,6 +188,11 @@ impl Dialect {
     /// Whether programs may ingest its lines.
     pub const fn is_ingestible(self) -> bool {
         self.0.is_ingestible
+    }
+
+    /// Whether forks of the harness write the same lines.
+    pub const fn is_shared(self) -> bool {
+        self.0.is_shared
     }
 
     /// What finds the lines that change the state of agents.

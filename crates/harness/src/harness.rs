@@ -32,6 +32,12 @@ pub trait Harness: Sync {
     /// Returns the dialect that a line of a source is written in; `None` where it is not recognized.
     fn recognize(&self, line: HeadLine<'_>) -> Option<Dialect>;
 
+    /// Returns the dialect of the fork that wrote a source, where its lines were recognized as of this harness's `dialect`
+    /// and some line of its head shows that a fork wrote them.
+    fn fork_of(&self, _dialect: Dialect, _head: &[u8]) -> Option<Dialect> {
+        None
+    }
+
     /// Returns the class of a tool.
     fn tool_class(&self, tool: &str) -> ToolClass;
 

@@ -59,7 +59,8 @@ pub static HARNESSES: &[&dyn Harness] = &[
     &copilot::Copilot,
     &gemini::Gemini,
     &qwen::Qwen,
-    &opencode::OpenCode,
+    &opencode::KILO,
+    &opencode::OPENCODE,
     &claude_code::ClaudeCode,
 ];
 

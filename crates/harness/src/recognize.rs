@@ -14,7 +14,7 @@ use subscope_decode::{
 };
 
 use crate::{
-    HeadLine, harnesses, otel_sources,
+    HeadLine, harness_of, harnesses, otel_sources,
     unsupported::{line_words, program_by_content},
 };
 
@@ -34,7 +34,11 @@ pub fn recognize(head: &[u8]) -> Option<Dialect> {
         return None;
     }
     let mut lines = head.split(|byte| *byte == b'\n');
-    dialect_of_object(&text).or_else(|| dialect_of_array(&text)).or_else(|| lines.find_map(dialect_of_line))
+    let found = dialect_of_object(&text)
+        .or_else(|| dialect_of_array(&text))
+        .or_else(|| lines.find_map(dialect_of_line))?;
+    let fork = harness_of(found).and_then(|harness| harness.fork_of(found, head));
+    Some(fork.unwrap_or(found))
 }
 
 /// Words by which a line of OpenTelemetry records is known.

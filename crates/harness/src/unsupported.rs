@@ -20,7 +20,6 @@ struct Program {
 }
 
 const PROGRAMS: &[Program] = &[
-    Program { title: KILO, paths: &[".local/share/kilo", "kilo/storage"] },
     Program { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
     Program { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
     Program { title: "Cline CLI", paths: &[".cline/data", "*.messages.json"] },
@@ -49,7 +48,6 @@ const PROGRAMS: &[Program] = &[
     Program { title: "gptme", paths: &["gptme/logs"] },
 ];
 
-const KILO: &str = "Kilo CLI";
 /// pi and the programs built on it write the same first line.
 const PI_FAMILY: &str = "pi, or a program that keeps its sessions as pi does";
 const OH_MY_PI: &str = "oh-my-pi";
@@ -101,11 +99,6 @@ pub fn is_lookalike(path: &Path) -> bool {
     by_path(path).is_some_and(|title| LOOKALIKES.contains(&title))
 }
 
-/// Whether a path is in the folder of a program that is a fork of another and keeps its sessions likewise.
-pub(crate) fn is_of_fork(path: &Path) -> bool {
-    path.parent().and_then(Path::file_name).is_some_and(|folder| folder == "kilo")
-}
-
 fn has_in_row(parts: &[&str], marks: &str) -> bool {
     if let Some(ending) = marks.strip_prefix('*') {
         return parts.last().is_some_and(|name| name.ends_with(ending));
@@ -148,7 +141,6 @@ struct Marks<'a> {
     tool_id: Str<'a>,
     #[serde(rename = "finalText")]
     final_text: Option<IgnoredAny>,
-    part: Option<&'a RawValue>,
     payload: Option<&'a RawValue>,
     credits: Option<IgnoredAny>,
     original_credits: Option<IgnoredAny>,
@@ -173,7 +165,6 @@ struct Billed {
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Inner<'a> {
-    metrics: Option<IgnoredAny>,
     originator: Str<'a>,
 }
 
@@ -220,7 +211,6 @@ const LINE_MARKS: &[LineMark] = &[
         line.kind.is("metadata") && line.protocol_version.filled().is_some()
     }),
     ("\"kimi_code_cli\"", KIMI, |line| line.client_type.is("kimi_code_cli")),
-    ("\"metrics\"", KILO, |line| line.kind.is("step_finish") && inner(line.part).metrics.is_some()),
     ("\"originator\"", TRAE, |line| {
         let inner = inner(line.payload);
         let originator = inner.originator.get().unwrap_or_default().to_ascii_lowercase();
@@ -309,7 +299,7 @@ mod tests {
         let qoder = format!(
             "{{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"sessionId\":\"{uuid}\",\"message\":{{\"role\":\"user\"}}}}\n{{\"type\":\"assistant\",\"uuid\":\"v\",\"sessionId\":\"{uuid}\",\"credits\":0.5,\"billable\":true,\"message\":{{}}}}\n"
         );
-        let cases: [(&str, &str, &str); 26] = [
+        let cases: [(&str, &str, &str); 24] = [
             ("/x/q.jsonl", &qoder, "Qoder"),
             (
                 "/x/q.jsonl",
@@ -348,7 +338,6 @@ mod tests {
                 r#"{"timestamp":"t","type":"session_meta","payload":{"id":"1","originator":"traex_cli"}}"#,
                 "TraeX",
             ),
-            ("/x/k.jsonl", r#"{"type":"step_finish","sessionID":"ses_1","part":{"metrics":{}}}"#, "Kilo CLI"),
             ("/x/o.jsonl", r#"{"type":"title","v":1,"title":"","pad":"  "}"#, "oh-my-pi"),
             ("/h/.openclaw/agents/main/sessions/s.jsonl", r#"{"type":"session","version":3}"#, "OpenClaw"),
             (
@@ -356,7 +345,6 @@ mod tests {
                 "{\n  \"version\": 1,\n  \"agent\": \"lead\",\n  \"sessionId\": \"1\",\n  \"messages\": [],\n  \"x\": [",
                 "Cline CLI",
             ),
-            ("/h/.local/share/kilo/opencode.db", "SQLite format 3", "Kilo CLI"),
             ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
             ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),
             ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),

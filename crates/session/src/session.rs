@@ -46,14 +46,9 @@ pub struct SessionUpdate {
 
 impl Session {
     /// Creates a session without input. `feed` is what was published of it before it was evicted, if it was.
-    pub(crate) fn new(
-        id: SessionId,
-        harness: Option<&str>,
-        options: &RouterOptions,
-        feed: SessionFeed,
-    ) -> Self {
+    pub(crate) fn new(id: SessionId, options: &RouterOptions, feed: SessionFeed) -> Self {
         Self {
-            tracker: Tracker::new(id, harness, options.keep, options.cutoff),
+            tracker: Tracker::new(id, options.keep, options.cutoff),
             traces: SessionTraces::default(),
             has_own_facts: false,
             events: (options.events, options.cutoff),

@@ -14,6 +14,9 @@ use subscope_testkit::{
     sessions::{LATER, Part, events, options},
 };
 
+/// Most lines of a file that it is cut at.
+const MOST_CUTS: usize = 150;
+
 /// Reads sources in this order, in chunks of this size; returns the tree of the only session.
 fn read(parts: &[Part], chunk: usize) -> Value {
     read_at(parts, chunk, LATER, false)
@@ -198,8 +201,9 @@ fn every_cut_of_a_transcript_gives_only_agents_and_calls_of_the_whole() {
         let main = parts.iter().position(|part| part.spec.agent.is_none()).unwrap();
         let bytes = parts[main].bytes.clone();
         let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
-        // At the end of a line, and inside the next one.
-        for end in ends.iter().flat_map(|end| [end + 1, (end + 40).min(bytes.len())]) {
+        // At the end of a line, and inside the next one; of many lines at some.
+        let few = ends.iter().step_by(ends.len().div_ceil(MOST_CUTS).max(1));
+        for end in few.flat_map(|end| [end + 1, (end + 40).min(bytes.len())]) {
             parts[main].bytes = bytes[..end].to_vec();
             let tree = read(&parts, 4096);
             for (id, agent) in by_id(&tree["agents"]) {

@@ -377,8 +377,9 @@ fn compare_runs(name: &str, tree: &Tree, events: &[Event], wrong: &mut Wrong) {
         }
         // Between the hook of a prompt and its line, other hooks may come.
         let is_between = event.kind == EventKind::Heartbeat && event.source.ends_with(".hook");
-        // OpenCode prints a call when it has ended, and a step's first line after the begin of its calls.
-        let is_late_line = name.starts_with("opencode/") && name.contains(" Stream");
+        // OpenCode and its forks print a call when it has ended, and a step's first line after the begin of its calls.
+        let is_late_line =
+            ["opencode/", "kilo/"].iter().any(|family| name.starts_with(family)) && name.contains(" Stream");
         let is_early =
             event.run > current && event.kind != EventKind::SessionStart && !is_between && !is_late_line;
         wrong.check(!is_early, "an event before its run", || {

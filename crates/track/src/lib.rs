@@ -80,6 +80,8 @@ pub enum HookCoverage {
 pub struct Tracker {
     session: SessionId,
     harness: Option<Text>,
+    /// Whether forks of the harness write the same lines as the sources that named it.
+    is_harness_shared: bool,
     absorber: absorb::Absorber,
     facts: facts::Facts,
     /// Keys that count in other sessions. Set by the caller; not a fact and not joined.
@@ -88,11 +90,12 @@ pub struct Tracker {
 
 impl Tracker {
     /// Creates a tracker without facts. With a `cutoff`, later observations are dropped.
-    pub fn new(session: SessionId, harness: Option<&str>, keep: FactDetail, cutoff: Option<Millis>) -> Self {
+    pub fn new(session: SessionId, keep: FactDetail, cutoff: Option<Millis>) -> Self {
         Self {
             facts: facts::Facts::of(&session),
             session,
-            harness: harness.map(Text::from),
+            harness: None,
+            is_harness_shared: false,
             absorber: absorb::Absorber::new(keep, cutoff),
             owned_elsewhere: OwnedElsewhere::default(),
         }
@@ -117,9 +120,14 @@ impl Tracker {
         }
     }
 
-    /// Sets the harness, unless it is already set.
-    pub fn set_harness(&mut self, harness: &str) {
-        self.harness.get_or_insert_with(|| harness.into());
+    /// Sets the harness, unless it is already set. Where `is_shared`, a fork of it may have written the lines: what another
+    /// source says counts more, before and after.
+    pub fn set_harness(&mut self, harness: &str, is_shared: bool) {
+        let is_better = self.is_harness_shared && !is_shared;
+        if self.harness.is_none() || is_better {
+            self.harness = Some(harness.into());
+            self.is_harness_shared = is_shared;
+        }
     }
 
     /// Sets whether the next observations are of a source that cannot be read again, so that payloads are recorded as
@@ -131,7 +139,7 @@ impl Tracker {
     /// Joins one observation. Returns `false` if it was dropped because of the cutoff.
     pub fn absorb(&mut self, observation: &Observation<'_>) -> bool {
         if let Fact::Harness { name } = observation.fact {
-            self.set_harness(name);
+            self.set_harness(name, false);
             return true;
         }
         self.absorber.record(&mut self.facts, observation)
@@ -155,7 +163,7 @@ impl Tracker {
     /// numbers.
     pub fn join(&mut self, other: Self, sources: u32) {
         if let Some(harness) = &other.harness {
-            self.set_harness(harness);
+            self.set_harness(harness, other.is_harness_shared);
         }
         self.absorber.join(&other.absorber, sources);
         self.facts.join(other.facts, sources);
@@ -166,7 +174,7 @@ impl Tracker {
     /// # Errors
     /// Where a value has no JSON.
     pub fn write_facts(&self) -> serde_json::Result<Vec<u8>> {
-        facts::stored::write(&self.facts, self.harness.as_deref())
+        facts::stored::write(&self.facts, self.harness.as_deref(), self.is_harness_shared)
     }
 
     /// Joins facts that a tracker of the session wrote earlier, whose transcripts may be gone. Numbers their sources from
@@ -175,9 +183,9 @@ impl Tracker {
     /// # Errors
     /// Where the JSON is damaged, or of another version.
     pub fn join_facts(&mut self, json: &[u8], sources: u32) -> serde_json::Result<()> {
-        let facts::stored::ReadFacts { harness, facts } = facts::stored::read(json)?;
+        let facts::stored::ReadFacts { harness, is_harness_shared, facts } = facts::stored::read(json)?;
         if let Some(harness) = &harness {
-            self.set_harness(harness);
+            self.set_harness(harness, is_harness_shared);
         }
         self.facts.join(facts, sources);
         Ok(())

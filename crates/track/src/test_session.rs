@@ -23,7 +23,7 @@ impl TestSession {
     }
 
     pub(crate) fn keeping(keep: FactDetail) -> Self {
-        Self { tracker: Tracker::new(SessionId::from("s"), None, keep, None), offset: 0 }
+        Self { tracker: Tracker::new(SessionId::from("s"), keep, None), offset: 0 }
     }
 
     /// Adds an observation. The line id is that of a chain claim.

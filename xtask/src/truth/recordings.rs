@@ -13,11 +13,12 @@ use super::score::{AgentAnswer, Answer};
 use crate::step::{output, program, root};
 
 /// The harnesses by their names in the registry, in the order of the page, with their titles.
-pub(super) const HARNESSES: [(&str, &str); 6] = [
+pub(super) const HARNESSES: [(&str, &str); 7] = [
     ("claude-code", "Claude Code"),
     ("codex", "Codex"),
     ("copilot", "Copilot CLI"),
     ("gemini", "Gemini CLI"),
+    ("kilo", "Kilo CLI"),
     ("opencode", "OpenCode"),
     ("qwen", "Qwen Code"),
 ];
@@ -128,7 +129,7 @@ impl Recording {
                 find(&folder.join("dot_qwen"), &|name| name == chat)?
             }
             // A version without a database has a folder.
-            _ => ["opencode.db", "storage"]
+            _ => ["kilo.db", "opencode.db", "storage"]
                 .map(|name| folder.join(name))
                 .into_iter()
                 .find(|path| path.exists()),

@@ -12,7 +12,7 @@ use subscope_decode::{
 };
 use subscope_model::{Clock, Fact, Sink, SourceKind};
 
-use super::objects::{MessageInfo, Objects, Part, Question, SessionInfo, claim};
+use super::objects::{MessageInfo, Objects, Part, Question, SessionInfo, claim, step_cost};
 
 /// Decodes the events of one source.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct Envelope<'a> {
     pub(super) data: Option<&'a RawValue>,
     /// By a server, of all folders.
     pub(super) payload: Option<&'a RawValue>,
+    /// Of a fork, by us: lines of its database name it.
+    pub(super) program: Str<'a>,
     /// By the plugin: the session of the event, the one above it, and so on.
     pub(super) sessions: Option<&'a RawValue>,
     /// By the plugin: the call that a question is about.
@@ -108,11 +110,13 @@ impl Events {
             session.time.created,
         ];
         out.head.time = moments.into_iter().find_map(Num::signed);
+        self.objects.name_fork(&part, &mut out);
         match kind {
             "session.created" | "session.updated" => self.objects.session(&session, &mut out),
             "message.updated" => self.objects.message(&message, is_root, &mut out),
             // The message itself has the tokens of its step.
-            "message.part.updated" if !part.is_step() => self.objects.part(&part, is_root, &mut out),
+            "message.part.updated" if part.is_step() => step_cost(&part, &mut out),
+            "message.part.updated" => self.objects.part(&part, is_root, &mut out),
             "permission.asked" => {
                 let call: AskedCall<'_> = parse(payload.tool);
                 let question = Question {

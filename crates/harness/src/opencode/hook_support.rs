@@ -7,7 +7,7 @@ use std::{
 
 use subscope_decode::Dialect;
 
-use super::{HOOK, OpenCode};
+use super::HOOK;
 use crate::{
     HookEvent, HookHandler, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hooks::is_our_command,
@@ -29,7 +29,10 @@ const FOLDER: &str = "opencode";
 /// The file in a folder of configuration.
 const FILE: &str = "plugin/subscope.js";
 
-impl HookSupport for OpenCode {
+/// The plugin.
+pub(super) struct PluginHooks;
+
+impl HookSupport for PluginHooks {
     fn dialect(&self) -> Dialect {
         HOOK
     }
@@ -135,11 +138,11 @@ mod tests {
         let handler =
             HookHandler::command(Path::new("/opt/it's \"here\"/subscope"), &["--harness", "opencode"]);
         let wanted: Vec<_> = EVENTS.iter().map(|event| (*event, handler.clone())).collect();
-        let settings = OpenCode.settings("").unwrap();
+        let settings = PluginHooks.settings("").unwrap();
         assert_eq!(settings.ours(), vec![]);
         settings.install(&wanted);
         let text = settings.text();
-        let again = OpenCode.settings(&text).unwrap();
+        let again = PluginHooks.settings(&text).unwrap();
         let ours: Vec<_> =
             wanted.iter().map(|(event, handler)| ((*event).to_owned(), handler.clone())).collect();
         assert_eq!(again.ours(), ours);
@@ -155,7 +158,7 @@ mod tests {
     #[test]
     fn file_of_somebody_else_is_not_taken_for_ours() {
         for text in ["export const x = 1;\n", "const COMMAND = \"rm -r /\";\nconst EVENTS = [];\n", "{}"] {
-            assert_eq!(OpenCode.settings(text).err().map(|error| error.line), Some(1), "{text}");
+            assert_eq!(PluginHooks.settings(text).err().map(|error| error.line), Some(1), "{text}");
         }
     }
 }

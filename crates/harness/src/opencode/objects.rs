@@ -1,10 +1,10 @@
-//! The three objects that every source of OpenCode is made of: sessions, messages and parts of messages.
+//! The three objects that every source of the family is made of: sessions, messages and parts of messages.
 //!
 //! A subagent is a session with a parent. A message of the model holds the tokens and the cost of one response; its texts,
 //! thoughts and tool calls are parts, which are written again whenever their state changes. [`Objects`] remembers what
 //! was already emitted, so that each statement is made once.
 //!
-//! Pitfalls: a message's `parentID` is the user's message before it, no session. In versions before 1.18 the tokens have
+//! Pitfalls: the `cost` of a message may hold that of the agents that it started (Kilo CLI 7.7.7). A message's `parentID` is the user's message before it, no session. In versions before 1.18 the tokens have
 //! no `total` and `output` holds the reasoning. A task in the background is `completed` at once. The task of a child
 //! whose last message is an error may be `completed`, so the child's own messages take precedence.
 
@@ -13,7 +13,7 @@ use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use subscope_decode::{
     Emitter, Hint,
@@ -24,7 +24,10 @@ use subscope_model::{
     PromptKind, RawJson, Response, Spawn, SpawnResult, TitleOrigin, ToolClass, Usage,
 };
 
-use super::tools::{self, CallState, Span};
+use super::{
+    recognize::fork_of_part,
+    tools::{self, CallState, Span},
+};
 use crate::common::EMPTY_TEXT;
 
 /// A session.
@@ -62,7 +65,6 @@ pub(super) struct MessageInfo<'a> {
     model_id: Str<'a>,
     finish: Str<'a>,
     error: Option<&'a RawValue>,
-    cost: Option<&'a RawValue>,
     tokens: Option<Tokens>,
     pub(super) time: Moments,
 }
@@ -88,6 +90,8 @@ pub(super) struct Part<'a> {
     reason: Str<'a>,
     cost: Option<&'a RawValue>,
     tokens: Option<Tokens>,
+    /// By Kilo CLI: how fast the model answered.
+    metrics: Option<IgnoredAny>,
 }
 
 /// Tokens of a response.
@@ -169,6 +173,8 @@ pub(super) struct Objects {
     calls: HashMap<String, BegunCall>,
     /// Digests of the calls that open questions are about, by the question's id.
     questions: HashMap<String, u64>,
+    /// Whether the fork was emitted that wrote the source.
+    is_fork_named: bool,
 }
 
 /// A call whose begin was emitted.
@@ -189,6 +195,11 @@ impl<'a> Part<'a> {
     /// Whether it sums up a step.
     pub(super) fn is_step(&self) -> bool {
         self.kind.is("step-finish")
+    }
+
+    /// Whether it says how fast the model answered.
+    pub(super) fn has_metrics(&self) -> bool {
+        self.metrics.is_some()
     }
 
     /// Returns the arguments of a call.
@@ -239,6 +250,14 @@ impl Objects {
         at.to_owned()
     }
 
+    /// Emits the fork that wrote a part, once.
+    pub(super) fn name_fork<'a>(&mut self, part: &Part<'a>, out: &mut Emitter<'a, '_>) {
+        if let Some(fork) = fork_of_part(part).filter(|_| !self.is_fork_named) {
+            self.is_fork_named = true;
+            out.emit_made(Fact::Harness { name: fork.name });
+        }
+    }
+
     /// Emits a session: the conversation itself, or the agent whose conversation it is.
     pub(super) fn session<'a>(&mut self, info: &SessionInfo<'a>, out: &mut Emitter<'a, '_>) {
         // What is read of a session alone, or in a cycle of parents, has it as its root.
@@ -287,11 +306,14 @@ impl Objects {
         }
         let is_over = info.time.completed.0.is_some() || info.error.is_some();
         let ends_turn = is_over && !info.finish.is(CALLS_TOOLS) && info.finish.filled().is_some();
+        let usage = info.tokens.and_then(|tokens| tokens.usage(is_over));
+        let is_free = usage.is_some_and(|usage| usage.total_tokens == 0);
         out.emit_made(Fact::Response(Response {
             message_id: id,
             model: info.model_id.filled(),
-            usage: info.tokens.and_then(|tokens| tokens.usage(is_over)),
-            cost_pico_usd: pico_usd(info.cost),
+            usage,
+            // A request that failed has no step, which would have its cost.
+            cost_pico_usd: is_free.then_some(0),
             has_stop_reason: is_over,
             ends_turn,
             has_call: info.finish.is(CALLS_TOOLS),
@@ -489,6 +511,19 @@ fn step<'a>(part: &Part<'a>, is_root: bool, out: &mut Emitter<'a, '_>) {
         has_stop_reason: true,
         ends_turn: is_root && !has_call,
         has_call,
+        ..Response::default()
+    }));
+}
+
+/// Emits the cost of a message by its step: in Kilo CLI that of a message holds those of the agents that it started.
+pub(super) fn step_cost<'a>(part: &Part<'a>, out: &mut Emitter<'a, '_>) {
+    let (Some(message_id), Some(cost)) = (part.message_id.filled(), pico_usd(part.cost)) else {
+        return out.emit(Fact::Activity);
+    };
+    out.emit_made(Fact::Response(Response {
+        message_id,
+        cost_pico_usd: Some(cost),
+        accounts_only: true,
         ..Response::default()
     }));
 }

@@ -1,6 +1,6 @@
-//! How `opencode` is started and observed by `run`. Its answer is on stdout, all else in its database.
+//! How a program of the family is started and observed by `run`. Its answer is on stdout, all else in its database.
 
-use super::OpenCode;
+use super::Member;
 use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
 
 const COMMAND_LINE: CommandLine = CommandLine {
@@ -43,9 +43,9 @@ const COMMAND_LINE: CommandLine = CommandLine {
     resuming: &["-c", "--continue", "-s", "--session"],
 };
 
-impl RunPlan for OpenCode {
+impl RunPlan for Member {
     fn program(&self) -> &'static str {
-        "opencode"
+        self.name
     }
 
     fn resume_option(&self) -> &'static str {
@@ -64,14 +64,14 @@ impl RunPlan for OpenCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ObserveMode;
+    use crate::{ObserveMode, opencode::OPENCODE};
 
     #[test]
     fn nothing_is_added_and_the_mode_is_by_the_words() {
         let mode = |words: &str, is_terminal| {
             let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
             let around = RunSurroundings { is_terminal, hook: None, version: &|| None };
-            let observed = OpenCode.observe(&words, &around)?;
+            let observed = OPENCODE.observe(&words, &around)?;
             assert!(observed.added.is_empty() && !observed.has_hooks);
             Some(observed.mode)
         };
@@ -88,6 +88,6 @@ mod tests {
             assert_eq!(mode(words, true), expected, "{words}");
         }
         assert_eq!(mode("", false), None);
-        assert!(OpenCode.resumes(&["run", "--session=ses_1", "hi"]) && !OpenCode.resumes(&["run", "hi"]));
+        assert!(OPENCODE.resumes(&["run", "--session=ses_1", "hi"]) && !OPENCODE.resumes(&["run", "hi"]));
     }
 }

@@ -1,9 +1,9 @@
-//! What OpenCode states about its own sessions: the columns of a session in its database, without those of its children.
+//! What the programs of the family state about their own sessions: the columns of a session in its database, without those of its children.
 //! The output does not hold the tokens of reasoning.
 
 use serde_json::Value;
 
-use super::DATABASE;
+use super::{DATABASE, kilo};
 use crate::self_report::{
     Figure, SelfReport, StatedScope, StatedTotal, Statement, dollars, is, number, text, tokens,
 };
@@ -12,7 +12,11 @@ use crate::self_report::{
 const TOTALS: &str = "session.totals";
 
 pub(super) const SELF_REPORT: SelfReport = SelfReport {
-    totals: &[StatedTotal { name: "session (database)", dialects: &[DATABASE], read: columns }],
+    totals: &[StatedTotal {
+        name: "session (database)",
+        dialects: &[DATABASE, kilo::DATABASE],
+        read: columns,
+    }],
     is_work: |_| false,
     asks_with: |_| false,
     shows_own_requests: |_| false,

@@ -52,6 +52,7 @@ impl LineDecoder for Stdout {
         let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, Claim::Root(Basis::Wire), text, sink);
         out.head.time = line.timestamp.signed();
         out.head.session = line.session_id.filled();
+        self.objects.name_fork(&part, &mut out);
         match line.kind.get().unwrap_or_default() {
             "error" => end(Some(line.error.unwrap_or(RawValue::NULL)), true, &mut out),
             // There is no line for the prompt: the first step begins the turn.

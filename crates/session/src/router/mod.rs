@@ -118,7 +118,7 @@ impl SessionRouter {
         for (_, session) in other.sessions.all {
             let id = session.id().clone();
             let Self { sessions: SessionRoutes { all, by_id, .. }, options, .. } = self;
-            let new = || all.insert(Session::new(id.clone(), None, options, SessionFeed::default()));
+            let new = || all.insert(Session::new(id.clone(), options, SessionFeed::default()));
             let number = *by_id.entry(id.clone()).or_insert_with(new);
             // Also an empty session: its sources are renumbered.
             if let Some(known) = all.get_mut(number) {
@@ -278,8 +278,7 @@ impl SessionRouter {
     /// Joins stored facts of a session, parts of whose transcripts are gone. Returns whether they could be read.
     pub fn join_facts(&mut self, session: &SessionId, json: &[u8]) -> bool {
         let SessionRoutes { all, by_id, changed, suspended, .. } = &mut self.sessions;
-        let mut new =
-            || all.insert(Session::new(session.clone(), None, &self.options, suspended.take(session)));
+        let mut new = || all.insert(Session::new(session.clone(), &self.options, suspended.take(session)));
         let number = *by_id.entry(session.clone()).or_insert_with(&mut new);
         let Some(known) = all.get_mut(number) else { return false };
         let is_joined = known.join_facts(json, STORED_SOURCES);

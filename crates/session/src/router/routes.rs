@@ -191,15 +191,18 @@ impl SessionRoutes {
         if dialect.is_main() {
             groups.entry(spec.group).or_insert_with(|| named.clone());
         }
-        if let Some(known) = self.by_id.get(&named) {
-            if let (Some(harness), Some(session)) = (dialect.harness(), self.all.get_mut(*known)) {
-                session.own_facts_mut().set_harness(harness);
+        let number = match self.by_id.get(&named) {
+            Some(known) => *known,
+            None => {
+                let feed = self.suspended.take(&named);
+                let number = self.all.insert(Session::new(named.clone(), options, feed));
+                self.by_id.insert(named, number);
+                number
             }
-            return Some(*known);
+        };
+        if let (Some(harness), Some(session)) = (dialect.harness(), self.all.get_mut(number)) {
+            session.own_facts_mut().set_harness(harness, dialect.is_shared());
         }
-        let feed = self.suspended.take(&named);
-        let number = self.all.insert(Session::new(named.clone(), dialect.harness(), options, feed));
-        self.by_id.insert(named, number);
         Some(number)
     }
 }

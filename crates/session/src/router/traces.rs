@@ -230,7 +230,7 @@ impl SessionRouter {
             return *known;
         }
         let feed: SessionFeed = sessions.suspended.take(session);
-        let number = sessions.all.insert(Session::new(session.clone(), None, options, feed));
+        let number = sessions.all.insert(Session::new(session.clone(), options, feed));
         sessions.by_id.insert(session.clone(), number);
         number
     }

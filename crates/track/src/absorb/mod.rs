@@ -556,7 +556,7 @@ mod tests {
 
     #[test]
     fn cutoff_drops_later_observations_and_undated_activity() {
-        let mut tracker = Tracker::new(SessionId::from("s"), None, FactDetail::Rows, Some(10));
+        let mut tracker = Tracker::new(SessionId::from("s"), FactDetail::Rows, Some(10));
         let mut offset = 0;
         let mut absorb = |source: u32, time: Option<Millis>, fact: Fact<'_>| {
             offset += 1;

@@ -14,6 +14,8 @@ use super::{Facts, PromptFact, RootLineFact, TurnFact};
 #[derive(Serialize)]
 struct WrittenFacts<'f> {
     harness: Option<&'f str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_harness_shared: bool,
     facts: &'f Facts,
 }
 
@@ -21,6 +23,9 @@ struct WrittenFacts<'f> {
 #[derive(Deserialize)]
 pub(crate) struct ReadFacts {
     pub(crate) harness: Option<Text>,
+    /// Whether forks of the harness write the same lines.
+    #[serde(default)]
+    pub(crate) is_harness_shared: bool,
     pub(crate) facts: Facts,
 }
 
@@ -28,8 +33,12 @@ pub(crate) struct ReadFacts {
 ///
 /// # Errors
 /// Where a value has no JSON.
-pub(crate) fn write(facts: &Facts, harness: Option<&str>) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&WrittenFacts { harness, facts })
+pub(crate) fn write(
+    facts: &Facts,
+    harness: Option<&str>,
+    is_harness_shared: bool,
+) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&WrittenFacts { harness, is_harness_shared, facts })
 }
 
 /// Reads the JSON of facts. Their sources are numbered from 0.
