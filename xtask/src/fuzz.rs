@@ -63,6 +63,10 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("qwen_meta", |name| name.contains("/qwen/") && name.ends_with(".meta.json")),
     ("qwen_stream", |name| name.contains("/qwen/") && name.contains("/stdout")),
     ("qwen_hook", |name| name.contains("/qwen/") && name.ends_with("/hooks.jsonl")),
+    ("kimi_wire", |name| name.ends_with("/wire.jsonl")),
+    ("kimi_state", |name| name.contains("/kimi/") && name.ends_with("/state.json")),
+    ("kimi_stream", |name| name.contains("/kimi/") && name.contains("/stdout")),
+    ("kimi_hook", |name| name.contains("/kimi/") && name.ends_with("/hooks.jsonl")),
     ("opencode_events", |name| name.contains("/opencode/") && name.contains("event")),
     ("opencode_hook", |name| name.contains("/opencode/") && name.ends_with("/hooks.jsonl")),
     ("opencode_stdout", |name| {

@@ -22,13 +22,14 @@ fn targets() -> Vec<PathBuf> {
         [fixtures::recordings(), fixtures::odd_recordings(), fixtures::stopped_recordings()].concat();
     let mut all: Vec<PathBuf> =
         claude.iter().flat_map(|recording| [recording.mains(), recording.streams()].concat()).collect();
-    for harness in ["codex", "copilot", "gemini", "kilo", "opencode", "qwen"] {
+    for harness in ["codex", "copilot", "gemini", "kilo", "kimi", "opencode", "qwen"] {
         let mut found = Vec::new();
         let mut folders = vec![fixtures::root().join(harness)];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                let is_subagent = path.components().any(|part| part.as_os_str() == "subagents");
+                let is_of_agent = |part: &str| part == "subagents" || part.starts_with("agent-");
+                let is_subagent = path.iter().any(|part| part.to_str().is_some_and(is_of_agent));
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
                 let is_kept = [".jsonl", ".db", ".log"].iter().any(|ending| name.ends_with(ending));
                 if path.is_dir() {

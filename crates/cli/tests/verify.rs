@@ -32,7 +32,18 @@ fn recordings() -> Vec<PathBuf> {
         folders.sort();
         folders
     };
-    let of = ["claude-code", "codex", "copilot", "gemini", "kilo", "opencode", "qwen", "stopped", "unseen"];
+    let of = [
+        "claude-code",
+        "codex",
+        "copilot",
+        "gemini",
+        "kilo",
+        "kimi",
+        "opencode",
+        "qwen",
+        "stopped",
+        "unseen",
+    ];
     let versions = of.iter().flat_map(|of| folders(&fixtures::root().join(of)));
     let mut all: Vec<PathBuf> = versions.flat_map(|version| folders(&version)).collect();
     all.push(fixtures::root().join("wild"));

@@ -15,6 +15,7 @@ pub mod gemini;
 mod harness;
 mod hook_settings;
 mod hooks;
+pub mod kimi;
 pub mod opencode;
 mod otel_setup;
 pub mod qwen;
@@ -59,6 +60,7 @@ pub static HARNESSES: &[&dyn Harness] = &[
     &copilot::Copilot,
     &gemini::Gemini,
     &qwen::Qwen,
+    &kimi::Kimi,
     &opencode::KILO,
     &opencode::OPENCODE,
     &claude_code::ClaudeCode,

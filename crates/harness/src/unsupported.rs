@@ -28,7 +28,7 @@ const PROGRAMS: &[Program] = &[
     Program { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
     Program { title: AMP, paths: &["amp/threads"] },
     Program { title: "Goose", paths: &["goose/sessions"] },
-    Program { title: KIMI, paths: &[".kimi/sessions", ".kimi-code"] },
+    Program { title: KIMI_CLI, paths: &[".kimi/sessions"] },
     Program { title: "Crush", paths: &[".crush/crush.db"] },
     Program { title: "Continue", paths: &[".continue/sessions"] },
     Program { title: "pi", paths: &[".pi/agent/sessions"] },
@@ -55,7 +55,8 @@ const CLINE: &str = "Cline";
 const CURSOR: &str = "Cursor";
 const AMP: &str = "Amp";
 const DROID: &str = "Factory Droid";
-const KIMI: &str = "Kimi Code";
+/// The older program of the vendor of Kimi Code.
+const KIMI_CLI: &str = "kimi-cli";
 const IFLOW: &str = "iFlow CLI";
 const QODER: &str = "Qoder";
 const TRAE: &str = "TraeX";
@@ -133,8 +134,7 @@ struct Marks<'a> {
     tools: Option<&'a RawValue>,
     #[serde(rename = "apiKeySource")]
     api_key: Str<'a>,
-    protocol_version: Str<'a>,
-    client_type: Str<'a>,
+    protocol_version: Option<IgnoredAny>,
     tool_call: Option<IgnoredAny>,
     call_id: Str<'a>,
     #[serde(rename = "toolId")]
@@ -207,10 +207,6 @@ const LINE_MARKS: &[LineMark] = &[
     ("\"session-", IFLOW, |line| is_uuid_behind("session-", &line.session) && line.uuid.filled().is_some()),
     ("\"billable\"", QODER, |line| line.is_billed_in_credits()),
     ("\"original_credits\"", QODER, |line| line.is_billed_in_credits()),
-    ("\"protocol_version\"", KIMI, |line| {
-        line.kind.is("metadata") && line.protocol_version.filled().is_some()
-    }),
-    ("\"kimi_code_cli\"", KIMI, |line| line.client_type.is("kimi_code_cli")),
     ("\"originator\"", TRAE, |line| {
         let inner = inner(line.payload);
         let originator = inner.originator.get().unwrap_or_default().to_ascii_lowercase();
@@ -220,6 +216,7 @@ const LINE_MARKS: &[LineMark] = &[
 
 /// Marks of the first line, or of a document.
 const FIRST_MARKS: &[LineMark] = &[
+    ("\"hello\"", KIMI_CLI, |line| line.kind.is("hello") && line.protocol_version.is_some()),
     ("\"pad\"", OH_MY_PI, |line| line.kind.is("title") && line.v.0.is_some() && line.pad.get().is_some()),
     ("\"session\"", PI_FAMILY, |line| {
         line.kind.is("session") && line.version.0.is_some() && line.cwd.filled().is_some()
@@ -299,7 +296,7 @@ mod tests {
         let qoder = format!(
             "{{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"sessionId\":\"{uuid}\",\"message\":{{\"role\":\"user\"}}}}\n{{\"type\":\"assistant\",\"uuid\":\"v\",\"sessionId\":\"{uuid}\",\"credits\":0.5,\"billable\":true,\"message\":{{}}}}\n"
         );
-        let cases: [(&str, &str, &str); 24] = [
+        let cases: [(&str, &str, &str); 22] = [
             ("/x/q.jsonl", &qoder, "Qoder"),
             (
                 "/x/q.jsonl",
@@ -326,13 +323,7 @@ mod tests {
                 "Factory Droid",
             ),
             ("/x/d.jsonl", r#"{"type":"session_start","id":"1","cwd":"/w","version":2}"#, "Factory Droid"),
-            ("/x/w.jsonl", r#"{"type":"metadata","protocol_version":"1.5","created_at":1}"#, "Kimi Code"),
-            (
-                "/x/h.jsonl",
-                r#"{"hook_event_name":"Stop","session_id":"session_1","client_type":"kimi_code_cli"}"#,
-                "Kimi Code",
-            ),
-            ("/h/.kimi-code/sessions/w/s/state.json", "{}", "Kimi Code"),
+            ("/x/w.jsonl", r#"{"protocol_version":1,"type":"hello"}"#, "kimi-cli"),
             (
                 "/x/r.jsonl",
                 r#"{"timestamp":"t","type":"session_meta","payload":{"id":"1","originator":"traex_cli"}}"#,
@@ -353,7 +344,7 @@ mod tests {
                 r#"{"type":"session","version":3,"id":"1","timestamp":"t","cwd":"/w"}"#,
                 PI_FAMILY,
             ),
-            ("/h/.kimi/sessions/a/b/wire.jsonl", r#"{"type":"metadata"}"#, "Kimi Code"),
+            ("/h/.kimi/sessions/a/b/wire.jsonl", r#"{"type":"metadata"}"#, "kimi-cli"),
             ("/h/.cursor/projects/p/agent-transcripts/s.jsonl", r#"{"role":"user","message":{}}"#, "Cursor"),
             ("/w/.aider.chat.history.md", "# aider chat", "Aider"),
         ];

@@ -13,12 +13,13 @@ use super::score::{AgentAnswer, Answer};
 use crate::step::{output, program, root};
 
 /// The harnesses by their names in the registry, in the order of the page, with their titles.
-pub(super) const HARNESSES: [(&str, &str); 7] = [
+pub(super) const HARNESSES: [(&str, &str); 8] = [
     ("claude-code", "Claude Code"),
     ("codex", "Codex"),
     ("copilot", "Copilot CLI"),
     ("gemini", "Gemini CLI"),
     ("kilo", "Kilo CLI"),
+    ("kimi", "Kimi Code"),
     ("opencode", "OpenCode"),
     ("qwen", "Qwen Code"),
 ];
@@ -124,6 +125,11 @@ impl Recording {
             "codex" => find(&folder.join("sessions"), &|name| name.starts_with("rollout-"))?,
             "copilot" => find(&folder.join("dot_copilot"), &|name| name == "events.jsonl")?,
             "gemini" => find(&folder.join("dot_gemini_tmp"), &|name| name.starts_with("session-"))?,
+            "kimi" => {
+                let main = PathBuf::from("agents/main/wire.jsonl");
+                find(&folder.join("dot_kimi"), &|name| name == "state.json")?
+                    .and_then(|state| Some(state.parent()?.join(main)))
+            }
             "qwen" => {
                 let chat = format!("{}.jsonl", self.truth_json()?.session.id);
                 find(&folder.join("dot_qwen"), &|name| name == chat)?

@@ -1,6 +1,7 @@
 //! What several harnesses share.
 
 pub(crate) mod hook_repeats;
+pub(crate) mod late_session;
 pub(crate) mod parts;
 pub(crate) mod tools;
 

@@ -4,9 +4,10 @@
 //! does. So lines are buffered until one of them names the session, or the stream ends.
 
 use subscope_decode::{Hint, LineDecoder, LineError, lenient::LineText};
-use subscope_model::{Sink, SourceKind, SourcePosition};
+use subscope_model::{Sink, SourceKind};
 
 use super::events::{Events, Line, Message};
+use crate::common::late_session::WaitingLines;
 
 /// Words of lines that change the state of agents, or of the session.
 pub(super) const CHANGES: &[&str] = &[
@@ -22,40 +23,27 @@ pub(super) const CHANGES: &[&str] = &[
 /// What `source` of an agent's first prompt begins with; the id of its parent follows, the session's for the root.
 const PARENT: &str = "agent-";
 
-/// Most bytes of lines that wait for their session. Beyond it, the lines are decoded without a session.
-const MAX_WAITING: usize = 16 << 20;
-
 /// Decodes one recorded or piped stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     events: Events,
-    waiting: Vec<WaitingLine>,
-    waiting_bytes: usize,
+    waiting: WaitingLines,
     /// Whether lines were emitted without a session.
     is_unnamed: bool,
-}
-
-/// A line that waits until the session is known.
-#[derive(Debug)]
-struct WaitingLine {
-    place: SourcePosition,
-    text: String,
-    is_exact: bool,
 }
 
 impl Stream {
     /// A decoder for the stream that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
         let events = Events::new(hint, SourceKind::Stream);
-        Self { events, waiting: Vec::new(), waiting_bytes: 0, is_unnamed: false }
+        Self { events, waiting: WaitingLines::default(), is_unnamed: false }
     }
 
     fn emit_waiting(&mut self, sink: &mut Sink<'_>) {
-        self.waiting_bytes = 0;
-        for WaitingLine { place, text, is_exact } in std::mem::take(&mut self.waiting) {
-            let line = LineText { place, text: &text, is_exact };
+        for waiting in self.waiting.take() {
+            let line = waiting.line();
             // It was read before.
-            if let Ok(read) = serde_json::from_str::<Line<'_>>(&text) {
+            if let Ok(read) = serde_json::from_str::<Line<'_>>(line.text) {
                 self.events.emit(&read, line, sink);
             }
         }
@@ -68,12 +56,7 @@ impl LineDecoder for Stream {
         if self.events.session.is_none() && !self.is_unnamed {
             self.events.session = session_in(&line);
             if self.events.session.is_none() {
-                if !line.ephemeral.is_true() {
-                    let LineText { place, text, is_exact } = text;
-                    self.waiting_bytes += text.len();
-                    self.waiting.push(WaitingLine { place, text: text.to_owned(), is_exact });
-                }
-                if self.waiting_bytes > MAX_WAITING {
+                if !line.ephemeral.is_true() && self.waiting.push(text) {
                     self.is_unnamed = true;
                     self.emit_waiting(sink);
                 }

@@ -32,6 +32,7 @@ const HARNESSES: &[Sources] = &[
     Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout", "hooks"], least: 6 },
     Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout", "hooks"], least: 4 },
     Sources { harness: "kilo", on_disk: &["kilo.db"], streams: &["stdout"], least: 8 },
+    Sources { harness: "kimi", on_disk: &["dot_kimi"], streams: &["stdout", "hooks"], least: 9 },
     Sources {
         harness: "opencode",
         on_disk: &["opencode.db", "storage"],
