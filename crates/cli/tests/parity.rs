@@ -126,8 +126,8 @@ const OTHERS: [(&str, &str, Way); 22] = [
     ("Qwen Code: hooks", "qwen/0.24.4/hooks", Way::Ingested("qwen.hook", "hooks.jsonl")),
 ];
 
-/// Hooks of Gemini CLI name no agent, so the session has its root alone.
-const AGENTLESS: &str = "Gemini CLI: hooks";
+/// Hooks that name no agent, so the session has its root alone.
+const AGENTLESS: [&str; 2] = ["Gemini CLI: hooks", "Kimi Code: hooks"];
 const OF_AGENTS: [&str; 6] = [
     "export execution",
     "export checkpoint",
@@ -283,7 +283,7 @@ impl Session {
 }
 
 fn is_empty(source: &str, verb: &str) -> bool {
-    source == AGENTLESS && OF_AGENTS.contains(&verb)
+    AGENTLESS.contains(&source) && OF_AGENTS.contains(&verb)
 }
 
 /// The lines of a published subagent; its name is that of its run.
@@ -666,7 +666,7 @@ fn bring(serving: &Serving, (name, recorded, way): (&'static str, &str, Way)) ->
         }
         serving.post(&format!("/api/v1/ingest/{dialect}?source=parity"), "", lines.as_bytes());
     }
-    let least = if name == AGENTLESS { 1 } else { 2 };
+    let least = if AGENTLESS.contains(&name) { 1 } else { 2 };
     let began = clock::tick();
     let tree = loop {
         let tree = serving.tree(&id);

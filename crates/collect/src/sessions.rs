@@ -139,6 +139,11 @@ fn list(
             Some(_) => {}
             None => match root.harness.session_of_folder(&root.folder, &path) {
                 None if depth > 0 && path.is_dir() => list(root, &path, since, depth - 1, found),
+                // The main transcript is in the folder of its session.
+                Some(files) if files.main.starts_with(&path) && files.main.is_file() => {
+                    let session = SessionId::from_outside(&files.session);
+                    found.extend(is_new(&files.main).then(|| (Role::Main, session, files.main.clone())));
+                }
                 Some(files) if !files.main.exists() && path.is_dir() => {
                     let session = SessionId::from_outside(&files.session);
                     found.extend(first_agent(root, &path).map(|agent| (Role::Agent, session, agent)));

@@ -168,6 +168,13 @@ pub fn run_plan(program: &str) -> Option<&'static dyn RunPlan> {
     harnesses().filter_map(|harness| harness.run()).find(|plan| plan.program() == program)
 }
 
+/// Returns the dialect of lines that a program printed, by their content and by the program's name; `None` where none is
+/// recognized.
+pub fn recognize_printed(program: Option<&str>, lines: &[u8]) -> Option<Dialect> {
+    let found = recognize(lines)?;
+    Some(program.and_then(run_plan).map_or(found, |plan| plan.printed(found)))
+}
+
 /// Returns the keys under which calls of MCP tools name, in their `_meta`, the tool call of the model that caused them.
 pub fn caller_id_keys() -> impl Iterator<Item = &'static str> {
     harnesses().filter_map(|harness| harness.run()?.caller_id_key())

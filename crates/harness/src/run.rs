@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, fmt, path::PathBuf};
 
+use subscope_decode::Dialect;
 use subscope_model::{Millis, ProcessActivity};
 
 use crate::{HookHandler, Variables};
@@ -93,6 +94,12 @@ pub trait RunPlan: Sync {
 
     /// Returns how a run of the program with these arguments is observed; `None` as any other command.
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed>;
+
+    /// Returns the dialect of what it prints, whose lines are recognized as `found`: those of a fork may look like those of
+    /// the program that it is a fork of.
+    fn printed(&self, found: Dialect) -> Dialect {
+        found
+    }
 
     /// Whether a run with these arguments goes on in an earlier session. Counts where processes write no notes.
     fn resumes(&self, _: &[&str]) -> bool {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use subscope_decode::{Dialect, LifecycleFilter, session_of};
-use subscope_harness::recognize;
+use subscope_harness::recognize_printed;
 
 use crate::queue::LineQueue;
 
@@ -67,6 +67,8 @@ pub struct LineTap {
     filter: LifecycleFilter,
     session: Arc<SessionName>,
     queues: Vec<Arc<LineQueue>>,
+    /// The name of the program, where it is a harness's.
+    program: Option<&'static str>,
 }
 
 impl LineTap {
@@ -80,7 +82,14 @@ impl LineTap {
             filter: LifecycleFilter::default(),
             session,
             queues,
+            program: None,
         }
+    }
+
+    /// Returns it for the output of a harness's program.
+    #[must_use]
+    pub fn of_program(self, program: Option<&'static str>) -> Self {
+        Self { program, ..self }
     }
 
     pub(crate) fn dialect(&self) -> Arc<OnceLock<Dialect>> {
@@ -149,7 +158,7 @@ impl LineTap {
             let (line, after) = rest.split_at(end + 1);
             if line.trim_ascii_start().starts_with(b"{") {
                 self.tries += 1;
-                if let Some(dialect) = recognize(line) {
+                if let Some(dialect) = recognize_printed(self.program, line) {
                     self.filter = LifecycleFilter::new(dialect);
                     self.dialect.get_or_init(|| dialect);
                     if let Some(session) = session_of(line) {

@@ -1,4 +1,4 @@
-//! A home in which six harnesses keep their sessions: every question is answered over all of them, one hub follows all of
+//! A home in which seven harnesses keep their sessions: every question is answered over all of them, one hub follows all of
 //! them at once, and no damage to their files takes anything away.
 
 #![cfg(unix)]
@@ -21,7 +21,7 @@ use common::{
     env, json as parsed,
     serving::{LIMIT, Serving},
 };
-use home::{CLAUDE_CODE, OTHERS, Placed, all_ids, assert_same, database, files, recorded, rows, write};
+use home::{CLAUDE_CODE, FORK, OTHERS, Placed, all_ids, assert_same, database, files, recorded, rows, write};
 use serde_json::Value;
 use subscope_hub::clock;
 use subscope_render::text;
@@ -52,7 +52,7 @@ fn hooked() -> Vec<(OtherRecording, PathBuf)> {
 fn hooks_of_sessions_at_rest_make_no_others_of_them() {
     let all = hooked();
     let kinds: BTreeSet<&str> = all.iter().map(|(recording, _)| recording.harness).collect();
-    assert_eq!(kinds.len(), 4, "{kinds:?}");
+    assert_eq!(kinds.len(), 5, "{kinds:?}");
     for has_mains in [true, false] {
         let env = env();
         let mut mains = Vec::new();
@@ -150,18 +150,19 @@ fn a_first_list_has_what_an_index_finds() {
 }
 
 #[test]
-fn every_question_is_answered_over_six_harnesses() {
+fn every_question_is_answered_over_all_harnesses() {
     let env = env();
     files(&env).iter().for_each(|file| write(&file.to, &file.bytes));
     let (from, to) = database(&env);
     write(&to, &fixtures::bytes(&from));
+    write(&env.path(FORK.2), &fixtures::bytes(&recorded(FORK.0).folder.join(FORK.1)));
     env.run(&["index"]).success();
     let listed = parsed(&env.run(&["ls", "--json"]).success());
     let rows = listed["sessions"].as_array().unwrap();
     let harnesses: BTreeSet<&str> = rows.iter().map(|row| row["harness"].as_str().unwrap()).collect();
-    let expected = ["claude-code", "codex", "copilot", "gemini", "opencode", "qwen"];
+    let expected = ["claude-code", "codex", "copilot", "gemini", "kilo", "kimi", "opencode", "qwen"];
     assert_eq!(harnesses.iter().copied().collect::<Vec<_>>(), expected);
-    assert_eq!(rows.len(), 6);
+    assert_eq!(rows.len(), 8);
     let last = parsed(&env.run(&["tree", "last", "--json"]).success());
     assert_eq!(last["session"]["id"], rows[0]["id"], "{}", rows[0]);
     let stats = parsed(&env.run(&["stats", "--json"]).success());
@@ -180,7 +181,7 @@ fn every_question_is_answered_over_six_harnesses() {
         let truth = recorded(name).truth;
         assert!(found.contains(truth["session"]["id"].as_str().unwrap()), "{name}: {found:?}");
     }
-    for (name, ..) in OTHERS {
+    for (name, ..) in OTHERS.iter().chain([&FORK]) {
         let truth = recorded(name).truth;
         let session = truth["session"]["id"].as_str().unwrap();
         let tree = parsed(&env.run(&["tree", session, "--json"]).success());

@@ -23,6 +23,8 @@ pub(super) struct State(pub(super) Hint);
 struct Note<'a> {
     id: Str<'a>,
     cwd: Str<'a>,
+    /// Before 1.5.
+    work_dir: Str<'a>,
     title: Str<'a>,
     is_custom_title: Flag,
     agents: Option<&'a RawValue>,
@@ -50,7 +52,7 @@ impl LineDecoder for State {
         let claim = Claim::Root(Basis::Link);
         let mut out = Emitter::new(SourceKind::Transcript, Clock::Transcript, claim, text, sink);
         out.head.session = Some(session);
-        if let Some(cwd) = note.cwd.filled().map(Cow::Borrowed) {
+        if let Some(cwd) = note.cwd.filled().or(note.work_dir.filled()).map(Cow::Borrowed) {
             out.emit_made(Fact::Session { version: None, cwd: Some(cwd), model: None, tells_starts: true });
         }
         if let Some(title) = note.title.0.clone().filter(|title| !title.is_empty()) {

@@ -180,7 +180,15 @@ impl Stream {
             }
         }
         let (output, is_error) = (line.content, (name == SWARM).then_some(false));
-        let ended = Ended { id, class, is_error, output, duration_ms: None, resumed: resumed.as_deref() };
+        let ended = Ended {
+            id,
+            class,
+            is_error,
+            is_denied: false,
+            output,
+            duration_ms: None,
+            resumed: resumed.as_deref(),
+        };
         let result = out.raw(line.content);
         let is_agents = class == ToolClass::Spawn || resumed.is_some();
         ended.emit(result, &mut |end, report| {

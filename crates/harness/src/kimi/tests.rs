@@ -70,6 +70,8 @@ fn lines_of_protocol_1_4_name_no_agent() {
         r#"{"type":"turn.prompt","input":[{"type":"text","text":"<git-context>\nx\n</git-context>\n\ncount"}],"origin":{"kind":"system_trigger","name":"subagent"},"time":3}"#,
         r#"{"type":"context.append_loop_event","event":{"type":"step.begin","uuid":"u1"},"time":4}"#,
         r#"{"type":"usage.record","model":"k","usage":{"inputOther":5,"output":2},"time":5}"#,
+        // A request outside a turn, which is no part of the step.
+        r#"{"type":"usage.record","model":"k","usage":{"inputOther":3},"usageScope":"session","time":5}"#,
         r#"{"type":"turn.ended","reason":"completed","time":6}"#,
     ];
     let (found, problems) = facts(WIRE, Some("agent-0"), &lines);
@@ -77,6 +79,7 @@ fn lines_of_protocol_1_4_name_no_agent() {
         "spawn agent-0 by None None first=false",
         "prompt Asked count",
         "usage u1 None 7",
+        "usage session_1/agent-0/475 None 3",
         "agent - Completed",
     ];
     assert_eq!((found, problems), (expected.map(str::to_owned).to_vec(), 0));
@@ -155,6 +158,18 @@ fn turns_that_the_program_begins_are_no_runs_and_their_words_no_prompts() {
         "agent agent-3 Stopped",
     ];
     assert_eq!((found, problems), (expected.map(str::to_owned).to_vec(), 3));
+}
+
+#[test]
+fn a_call_that_the_person_does_not_approve_is_denied() {
+    let lines = [
+        r#"{"type":"context.append_loop_event","event":{"type":"tool.call","toolCallId":"c1","name":"Bash","args":{}},"time":1}"#,
+        r#"{"type":"permission.record_approval_result","toolCallId":"c1","result":{"decision":"rejected"},"time":2}"#,
+        r#"{"type":"context.append_loop_event","event":{"type":"tool.result","toolCallId":"c1","result":{"output":"no","isError":true}},"time":3}"#,
+    ];
+    let (found, problems) = facts(WIRE, None, &lines);
+    assert_eq!(found, ["call c1 Bash spawn=false background=false", "end c1 Denied None None"]);
+    assert_eq!(problems, 0);
 }
 
 #[test]

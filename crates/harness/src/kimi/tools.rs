@@ -116,6 +116,8 @@ pub(super) struct Ended<'a> {
     pub(super) class: ToolClass,
     /// Whether it is an error; `None` where the source has its text alone.
     pub(super) is_error: Option<bool>,
+    /// Whether the person did not approve it.
+    pub(super) is_denied: bool,
     pub(super) output: Option<&'a RawValue>,
     pub(super) duration_ms: Option<i64>,
     /// The agent that it resumes.
@@ -137,7 +139,10 @@ impl<'a> Ended<'a> {
         let said = report.status.map(|status| status != AgentStatus::Completed);
         let said = said.or(report.is_running.then_some(false)).filter(|_| is_agents);
         let is_error = self.is_error.or(said).unwrap_or_else(|| is_failure(&text));
-        let outcome = outcome(is_error, &text);
+        let outcome = match outcome(is_error, &text) {
+            Outcome::Error if self.is_denied => Outcome::Denied,
+            other => other,
+        };
         // Whether an agent was stopped or failed is in its own lines.
         let agent = report.agent.filter(|_| is_agents);
         let has_failed = matches!(outcome, Outcome::Error | Outcome::Denied | Outcome::Interrupted);

@@ -3,7 +3,7 @@
 //! Flow: line → [`Line`] → observations. The lines of an agent hold the lives of those that it starts.
 //!
 //! Pitfalls: lines of two generations say everything twice: those with `kind: "event"` come late and are skipped. Tokens
-//! stand three times: `usage.record` counts. Its model is the user's alias: the real name is in the request before it.
+//! stand three times: `usage.record` counts, also where its scope is the session: it is of a request outside a turn. Its model is the user's alias: the real name is in the request before it.
 //! `subagent.completed.usage` sums up the agent's whole life. A session that continues after a kill closes no call.
 
 use std::{
@@ -18,8 +18,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, Parent, PromptKind, RawJson, Response,
-    Sink, SourceKind, Spawn, SpawnBatch, ToolClass, Usage,
+    AgentEnd, AgentStatus, Basis, Claim, Clock, EndEvidence, EventKind, Fact, Parent, PromptKind, RawJson,
+    Response, Sink, SourceKind, Spawn, SpawnBatch, ToolClass, Usage,
 };
 
 use super::{
@@ -36,7 +36,7 @@ pub(super) struct Wire {
     own: String,
     /// The working folder that was last emitted.
     cwd: String,
-    /// The step that runs: the id of its response.
+    /// The step that runs: the id of its response, whose tokens were not read yet.
     step: String,
     /// The model of the last request.
     model: String,
@@ -54,6 +54,8 @@ struct OpenCall {
     class: ToolClass,
     /// The agent that it resumes.
     resumed: Option<String>,
+    /// Whether the person did not approve it.
+    is_denied: bool,
 }
 
 /// One line. Fields of all types together.
@@ -78,6 +80,13 @@ struct Line<'a> {
     /// Of a request, or of its tokens.
     model: Str<'a>,
     usage: Option<Tokens>,
+    usage_scope: Str<'a>,
+    /// Of the person's answer to the question whether a call is allowed.
+    tool_call_id: Str<'a>,
+    result: Approval<'a>,
+    /// Of the first line.
+    #[serde(rename = "app_version")]
+    app_version: Str<'a>,
     /// Of a failed request.
     failed_attempt: Num,
     max_attempts: Num,
@@ -103,6 +112,12 @@ struct Line<'a> {
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Place<'a> {
     cwd: Str<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Approval<'a> {
+    decision: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -268,7 +283,8 @@ impl Wire {
                 let id = event.tool_call_id.filled();
                 let (begin, resumed) = tools::begin(id, name, event.args, out.line, digest);
                 if let Some(id) = id {
-                    self.calls.insert(id.to_owned(), OpenCall { class: begin.class, resumed });
+                    let call = OpenCall { class: begin.class, resumed, is_denied: false };
+                    self.calls.insert(id.to_owned(), call);
                 }
                 out.emit_made(Fact::CallBegin(begin));
             }
@@ -279,6 +295,7 @@ impl Wire {
                     id,
                     class: call.class,
                     is_error: Some(event.result.is_error.is_true()),
+                    is_denied: call.is_denied,
                     output: event.result.output,
                     duration_ms: event.result.duration_ms.signed(),
                     resumed: call.resumed.as_deref(),
@@ -309,17 +326,19 @@ impl Wire {
     }
 
     /// Emits the tokens of a response: the only line that counts them.
-    fn tokens<'a>(&self, line: &Line<'a>, out: &mut Emitter<'a, '_>) {
+    fn tokens<'a>(&mut self, line: &Line<'a>, out: &mut Emitter<'a, '_>) {
         let Some(tokens) = line.usage else { return out.emit(Fact::Activity) };
         let by_place;
-        let message_id = if self.step.is_empty() {
+        let is_of_turn = !line.usage_scope.is("session");
+        let step = if is_of_turn { std::mem::take(&mut self.step) } else { String::new() };
+        let message_id = if step.is_empty() {
             let session = self.hint.session.as_deref().unwrap_or_default();
             let by_path = self.hint.agent.as_deref().unwrap_or(MAIN);
             let agent = if self.own.is_empty() { by_path } else { &self.own };
             by_place = format!("{session}/{agent}/{}", out.line.place.offset);
             by_place.as_str()
         } else {
-            self.step.as_str()
+            step.as_str()
         };
         out.emit_made(Fact::Response(Response {
             message_id,
@@ -368,7 +387,8 @@ impl LineDecoder for Wire {
         let Some(kind) = line.line_type.filled() else {
             return Err(LineError::MissingField { item: "a line of an agent", field: "type" });
         };
-        if line.kind.is("event") || kind == "metadata" {
+        let is_root_file = self.hint.agent.is_none();
+        if line.kind.is("event") || (kind == "metadata" && !is_root_file) {
             return Ok(());
         }
         if let Some(agent) = line.agent_id.filled().filter(|agent| *agent != self.own) {
@@ -387,7 +407,21 @@ impl LineDecoder for Wire {
         out.head.session = session.as_deref();
         match kind {
             "profile.bind" | "config.update" => self.profile(&line, &mut out),
+            "metadata" => {
+                let version = line.app_version.filled();
+                out.emit_made(Fact::Session { version, cwd: None, model: None, tells_starts: true });
+            }
             "turn.prompt" => self.prompt(&line, &mut out),
+            // Said while the turn runs.
+            "turn.steer" => texts(line.input, PromptKind::Meta, &mut out),
+            "context.apply_compaction" => out.emit(COMPACTED),
+            "permission.record_approval_result" => {
+                let call = line.tool_call_id.get().and_then(|id| self.calls.get_mut(id));
+                if let Some(call) = call.filter(|_| line.result.decision.filled().is_some()) {
+                    call.is_denied = !line.result.decision.is("approved");
+                }
+                out.emit(Fact::Activity);
+            }
             "context.append_message" => self.message(&line, &mut out),
             "context.append_loop_event" => self.event(&parse(line.event), &mut out),
             "llm.request" => {
@@ -403,6 +437,11 @@ impl LineDecoder for Wire {
             "subagent.completed" | "subagent.failed" | "subagent.cancelled" => {
                 let status = kind.split_once('.').and_then(|(_, word)| tools::status(word));
                 let (report, error) = (out.raw(line.result_summary), out.raw(line.error));
+                if let (Some(agent), Some(tokens)) = (line.subagent_id.filled(), line.usage) {
+                    // For where the agent's own lines are gone.
+                    let totals = Fact::Totals { usage: tokens.usage(), cost_micro_usd: None };
+                    out.emit_of(Claim::Agent(agent, Basis::Link), out.head.time, totals);
+                }
                 agent_ended(line.subagent_id.filled(), status, (report, error), &mut out);
             }
             "task.terminated" => {
@@ -418,6 +457,10 @@ impl LineDecoder for Wire {
         Ok(())
     }
 }
+
+/// The conversation was compacted.
+const COMPACTED: Fact<'static> =
+    Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
 
 /// What the program puts in front of a task.
 const CONTEXT: (&str, &str) = ("<git-context>", "</git-context>");

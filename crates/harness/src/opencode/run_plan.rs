@@ -1,6 +1,8 @@
 //! How a program of the family is started and observed by `run`. Its answer is on stdout, all else in its database.
 
-use super::Member;
+use subscope_decode::Dialect;
+
+use super::{Member, STDOUT};
 use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
 
 const COMMAND_LINE: CommandLine = CommandLine {
@@ -52,6 +54,10 @@ impl RunPlan for Member {
         "--session"
     }
 
+    fn printed(&self, found: Dialect) -> Dialect {
+        if found == STDOUT { self.stdout } else { found }
+    }
+
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         COMMAND_LINE.observe(arguments, around)
     }
@@ -64,7 +70,10 @@ impl RunPlan for Member {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ObserveMode, opencode::OPENCODE};
+    use crate::{
+        ObserveMode,
+        opencode::{KILO, OPENCODE, kilo},
+    };
 
     #[test]
     fn nothing_is_added_and_the_mode_is_by_the_words() {
@@ -88,6 +97,8 @@ mod tests {
             assert_eq!(mode(words, true), expected, "{words}");
         }
         assert_eq!(mode("", false), None);
+        assert_eq!([&OPENCODE, &KILO].map(|member| member.printed(STDOUT)), [STDOUT, kilo::STDOUT]);
+        assert_eq!(KILO.printed(kilo::DATABASE), kilo::DATABASE);
         assert!(OPENCODE.resumes(&["run", "--session=ses_1", "hi"]) && !OPENCODE.resumes(&["run", "hi"]));
     }
 }

@@ -145,7 +145,8 @@ fn start(
         !matches!(run.plan.mode, ObserveMode::Interactive | ObserveMode::Unread | ObserveMode::AtTerminal);
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.forwarder.as_ref().map(|_| Arc::clone(&to_forward)));
-    let tap = LineTap::new(Arc::clone(&session), queues);
+    let program = run.plan.harness.map(|plan| plan.program());
+    let tap = LineTap::new(Arc::clone(&session), queues).of_program(program);
     let driver = RunDriver::new(shown, &tap);
     let shutdown = driver.handle();
     let source = format!("run/{}/{number}", run.id);
