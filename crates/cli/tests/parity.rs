@@ -128,6 +128,12 @@ const OTHERS: [(&str, &str, Way); 22] = [
 
 /// Hooks that name no agent, so the session has its root alone.
 const AGENTLESS: [&str; 2] = ["Gemini CLI: hooks", "Kimi Code: hooks"];
+/// Of hooks that do not say how the root ended, and of a stream without times.
+const EMPTY: [(&str, &str); 3] = [
+    ("Kimi Code: hooks", "export otlp"),
+    ("Kimi Code: hooks", "HTTP otlp"),
+    ("Kimi Code: `stream-json`", "HTTP perfetto"),
+];
 const OF_AGENTS: [&str; 6] = [
     "export execution",
     "export checkpoint",
@@ -283,7 +289,7 @@ impl Session {
 }
 
 fn is_empty(source: &str, verb: &str) -> bool {
-    AGENTLESS.contains(&source) && OF_AGENTS.contains(&verb)
+    AGENTLESS.contains(&source) && OF_AGENTS.contains(&verb) || EMPTY.contains(&(source, verb))
 }
 
 /// The lines of a published subagent; its name is that of its run.

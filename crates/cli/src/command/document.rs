@@ -93,7 +93,8 @@ pub(crate) fn kind_of(path: &Path) -> Option<DocumentKind> {
         return Some(DocumentKind::Checkpoint);
     }
     // Regular files only: peeking at a pipe would consume its data.
-    if !path.is_file() {
+    // A file of a harness may have the same fields.
+    if !path.is_file() || subscope_harness::classify(path).session.is_some() {
         return None;
     }
     // Recordings have lines, often very long ones.
