@@ -139,10 +139,9 @@ impl<'a> Ended<'a> {
         let said = report.status.map(|status| status != AgentStatus::Completed);
         let said = said.or(report.is_running.then_some(false)).filter(|_| is_agents);
         let is_error = self.is_error.or(said).unwrap_or_else(|| is_failure(&text));
-        let outcome = match outcome(is_error, &text) {
-            Outcome::Error if self.is_denied => Outcome::Denied,
-            other => other,
-        };
+        let by_text = outcome(is_error, &text);
+        let is_denied = self.is_denied && by_text == Outcome::Error;
+        let outcome = if is_denied { Outcome::Denied } else { by_text };
         // Whether an agent was stopped or failed is in its own lines.
         let agent = report.agent.filter(|_| is_agents);
         let has_failed = matches!(outcome, Outcome::Error | Outcome::Denied | Outcome::Interrupted);
