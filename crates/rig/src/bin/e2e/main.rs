@@ -28,6 +28,7 @@ mod world;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    thread,
     time::Duration,
 };
 
@@ -72,6 +73,9 @@ const OTEL: &str = "otel";
 const INTERACTIVE: &str = "interactive";
 /// The one that a person plays with agents at a terminal.
 const PERSON: &str = "person";
+
+/// Those in which a person waits nearly all the time.
+const WAITING: [&str; 2] = [INTERACTIVE, PERSON];
 
 /// The one in which persons answer elsewhere than at the terminal that asks.
 const ANSWER: &str = "answer";
@@ -129,16 +133,23 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     }
     let began = tick();
     let (mut failed, mut followed, mut compared) = (Vec::new(), 0, 0);
-    for (at, name) in names.iter().enumerate() {
+    let mut played = 0;
+    // Persons who mostly wait play at the same time.
+    for group in names.chunk_by(|one, other| [one, other].iter().all(|name| WAITING.contains(&name.as_str())))
+    {
         if began.elapsed() > TOTAL + options.time {
-            bail!("{} scenarios took more than {} minutes: {name} is not played", at, TOTAL.as_secs() / 60);
+            let minutes = TOTAL.as_secs() / 60;
+            bail!("{played} scenarios took more than {minutes} minutes: {} is not played", group.join(", "));
         }
-        let findings = play(&programs, name, at, &options).with_context(|| format!("scenario {name}"))?;
-        if findings.print(name) > 0 {
-            failed.push(name.as_str());
+        for (name, findings) in group.iter().zip(play_at_once(&programs, group, played, &options)) {
+            let findings = findings.with_context(|| format!("scenario {name}"))?;
+            if findings.print(name) > 0 {
+                failed.push(name.as_str());
+            }
+            followed += findings.followed;
+            compared += findings.compared;
         }
-        followed += findings.followed;
-        compared += findings.compared;
+        played += group.len();
     }
     let (count, seconds) = (names.len(), began.elapsed().as_secs());
     if !failed.is_empty() {
@@ -147,6 +158,27 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     println!("live feed: {followed} sessions, {compared} changes of rows; none lost what it had said");
     println!("e2e: {count} scenarios passed in {seconds} s");
     Ok(())
+}
+
+/// Plays scenarios at the same time; the first of them is the `first` of all. Returns their findings in their order.
+fn play_at_once(
+    programs: &Programs,
+    names: &[String],
+    first: usize,
+    options: &several::Options,
+) -> Vec<Result<Findings>> {
+    thread::scope(|scope| {
+        let players = names
+            .iter()
+            .zip(first..)
+            .map(|(name, at)| scope.spawn(move || play(programs, name, at, options)));
+        let players: Vec<_> = players.collect();
+        let findings = players.into_iter().map(|player| match player.join() {
+            Ok(findings) => findings,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        findings.collect()
+    })
 }
 
 /// Plays one scenario in every mode.
