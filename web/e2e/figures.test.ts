@@ -52,7 +52,7 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   await page.waitForURL((url) => url.searchParams.get("by") === "model" && url.searchParams.get("show") === "tokens");
   await page.reload();
   await page.getByRole("img", { name: /tokens by day, stacked by model/ }).waitFor();
-  for (const name of ["Types of agents", "Models", "Projects", "Harnesses", "Tools", "Slowest calls"]) await page.getByRole("table", { name }).waitFor();
+  for (const name of ["Types of agents", "Models", "Projects", "Harnesses", "Tools", "Sessions with the greatest figures", "Agents with the greatest figures", "Slowest calls"]) await page.getByRole("table", { name }).waitFor();
   const cells = await page.getByRole("table", { name: "Models" }).locator("tbody tr").first().locator("td").allTextContents();
   const [first] = stats.by_model;
   expect(cells.slice(-2)).toEqual(first ? [tokensOf(first), costOf(first)] : []);
@@ -62,6 +62,18 @@ it("shows what sessions cost by day, by what a person chooses, with a table behi
   await page.getByText("There are no sessions on these days.").waitFor();
   await page.getByRole("button", { name: "all", exact: true }).click();
   await page.getByRole("table", { name: "Slowest calls" }).waitFor();
+  // The dearest first; a heading orders by its figure, and a row leads to its session or agent.
+  const agents = page.getByRole("table", { name: "Agents with the greatest figures" });
+  const firsts = async (column: number): Promise<string | null> => agents.locator("tbody tr").first().locator("td").nth(column).textContent();
+  const [dearest] = stats.top_agents ?? [];
+  expect([await firsts(0), await firsts(1)]).toEqual(dearest ? [costOf(dearest.row), tokensOf(dearest.row)] : []);
+  const slowestOf = [...(stats.top_agents ?? [])].sort((one, other) => other.row.busy_ms - one.row.busy_ms)[0];
+  await agents.getByRole("button", { name: "time" }).click();
+  expect(await agents.locator('th[aria-sort="descending"]').textContent()).toBe("time ↓");
+  expect(await firsts(2)).toBe(duration(slowestOf?.row.busy_ms));
+  expect(await agents.locator("tbody tr").first().locator("a").first().getAttribute("href")).toContain(`/s/${slowestOf?.session_id}/a/${slowestOf?.agent_id}`);
+  const sessions = page.getByRole("table", { name: "Sessions with the greatest figures" });
+  expect(await sessions.locator("tbody tr").count()).toBe(Math.min(10, (stats.top_sessions ?? []).filter(({ row }) => row.cost_micro_usd > 0).length));
   // A slow call leads to its agent.
   const [slowest] = stats.slowest;
   const slow = page.getByRole("table", { name: "Slowest calls" }).locator("tbody tr").first();

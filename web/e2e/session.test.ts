@@ -106,3 +106,27 @@ it("colors the days of a calendar by what they cost, and a click chooses one", a
   await page.waitForURL((url) => url.searchParams.get("since") !== null && url.searchParams.get("since") === url.searchParams.get("until"));
   isQuiet(seen);
 });
+
+it("lists the files that agents changed, with each change as a diff", async () => {
+  server = await Server.over("b-parallel");
+  const { session } = new Recording("b-parallel");
+  const tree = await server.get<Tree>(`/api/v1/sessions/${session}/tree`);
+  const writer = tree.agents.find(({ tools }) => tools.some(({ writes }) => writes));
+  const file = writer?.tools.find(({ writes }) => writes)?.writes?.[0];
+  if (!writer || file === undefined) throw new Error("no agent wrote a file");
+  seen = await look(server, `/s/${session}`);
+  const { page } = seen;
+  await page.waitForSelector(row("root"));
+  await page.keyboard.press("4");
+  await page.waitForURL("**view=files*");
+  const line = page.locator(".files summary").first();
+  expect(await line.locator(".path").textContent()).toBe(file.replace(`${tree.session.cwd}/`, ""));
+  expect(await line.locator(".agents").textContent()).toBe(title(writer));
+  await line.press("Enter");
+  await expect.poll(() => page.locator(".files figure.diff .came").count()).toBeGreaterThan(0);
+  expect(await page.locator(".files figcaption").first().textContent()).toBe(file);
+  await page.locator(".files h3 a").first().click();
+  await page.waitForURL(`**/a/${writer.id}?view=files&call=*`);
+  await page.waitForSelector("aside .top > h2");
+  isQuiet(seen);
+});

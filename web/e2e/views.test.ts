@@ -41,6 +41,7 @@ const VIEWS = [
   ["waterfall", `/s/${recording.session}`],
   ["feed", `/s/${recording.session}?view=feed`],
   ["summary", `/s/${recording.session}?view=summary`],
+  ["files", `/s/${new Recording("b-parallel").session}?view=files`],
   ["agent", `/s/${recording.session}/a/root`],
   ["search", "/search?q=the"],
   ["stats", "/stats?days=all"],
@@ -312,7 +313,7 @@ it("shows every view of a saved page that is opened from a disk", async () => {
   const isTree = (): Promise<unknown> => Promise.all(agents.map(({ id }) => page.waitForSelector(row(id))));
   const view = (name: string): Promise<void> => page.getByRole("navigation", { name: "views" }).getByText(name, { exact: true }).click();
   const names = await page.getByRole("navigation", { name: "views" }).getByRole("link").allTextContents();
-  expect(names.length).toBe(3);
+  expect(names.length).toBe(4);
   const [tree = "", feed = "", summary = ""] = names;
   await isTree();
   await page.waitForSelector(".waterfall .lanes canvas");

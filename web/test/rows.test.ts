@@ -209,10 +209,16 @@ describe("a story", () => {
       event("tool.pre", 1, { ...id("a"), detail: "x.js" }), event("tool.pre", 2, { ...id("b"), detail: "y.js" }),
       event("tool.post", 3, { ...id("a"), duration_ms: 2 }), event("tool.failure", 4, { ...id("b"), error: "gone" }),
       event("tool.post", 5, { ...id("of before"), duration_ms: 7 }), event("subagent.stop", 6, { status: "completed" }),
+      event("subagent.stop", 8, { status: "completed" }), event("subagent.stop", 9, { status: "completed", duration_ms: 1 }),
     ];
-    const rows = rowsOf(events, [agent("a", "root", 0, { wall_ms: 9 })]);
-    expect(rows.map(line)).toEqual(["✓ Read x.js", "→ Read y.js", "✗ Read y.js · gone", "✓ Read", "✓ completed"]);
-    expect(rows.map(({ took }) => took)).toEqual([2, null, null, 7, 9]);
+    const rows = (intervals: [number, number][]) => rowsOf(events, [agent("a", "root", 0, { wall_ms: 9, intervals })]);
+    expect(rows([]).map(line)).toEqual(["✓ Read x.js", "→ Read y.js", "✗ Read y.js · gone", "✓ Read", "✓ completed", "✓ completed", "✓ completed"]);
+    // Of an agent with several runs, each end has the time of its own run; where none ended then, it is not known.
+    for (const [intervals, spans] of [
+      [[], [null, null, 1]],
+      [[[0, 5]], [5, 5, 1]],
+      [[[0, 3], [4, 6]], [2, null, 1]],
+    ] as [[number, number][], (number | null)[]][]) expect(rows(intervals).map(({ took }) => took)).toEqual([2, null, null, 7, ...spans]);
   });
   it("says what an agent said last once, and without marks of Markdown", () => {
     const [said, other] = ["## Found\n\nThe **cart** is `empty`.", "Something else."];

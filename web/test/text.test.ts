@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ansi, plain } from "../src/lib/ansi";
 import { answerOf } from "../src/lib/compare";
 import { diff } from "../src/lib/diff";
+import { changedFiles } from "../src/lib/files";
 import { count, duration, model, money, seconds } from "../src/lib/format";
 import type { Span } from "../src/lib/api";
 import { svg } from "../src/lib/picture";
@@ -117,6 +118,11 @@ describe("figures", () => {
       const side = (given: Partial<Summary> & { status?: AgentStatus | null }) => ({ status: given.status === undefined ? ("completed" as const) : given.status, summary: { cost_floor: false, ...given } as Summary });
       expect(answerOf({ a: side(a), b: side(b) })).toBe(words);
     }
+    for (const [{ cwd, agents }, listed] of list.files as [{ cwd: string | null; agents: Agent[] }, unknown[]][]) {
+      const files = changedFiles(agents.map((agent) => ({ ...agent, flags: [] })), cwd);
+      expect(files.map((file) => [file.path, file.edits.length, file.openCalls, file.agents.map(({ id }) => id), file.lastAt])).toEqual(listed);
+    }
+    expect(changedFiles([{ ...list.files[0][0].agents[0], flags: ["copied"] }], null)).toEqual([]);
     expect(seconds(83_000)).toBe("1m 23s");
     expect([duration(null), count(null), money(null)]).toEqual(["", "", ""]);
   });
@@ -152,6 +158,17 @@ describe("payloads", () => {
     // The result of reading a file is code; the result of searching one is not.
     expect(resultOf("x", { file_path: "/a/b.ts" })).toEqual([{ kind: "text", text: "x", language: "typescript" }]);
     expect(resultOf("x", { path: "/a/b.ts", pattern: "x" })).toEqual([{ kind: "text", text: "x", language: null }]);
+    for (const edit of [{ filePath: "/a.js", oldString: "a", newString: "b" }, { path: "/a.js", old_str: "a", new_str: "b" }]) {
+      expect(argumentsOf(edit)).toEqual([{ kind: "diff", path: "/a.js", lines: diff("a", "b") }]);
+    }
+    const patch = "*** Begin Patch\n*** Update File: a.js\n@@ f\n one\n-two\n+2\n*** Add File: b.js\n+new\n*** Delete File: c.js\n*** End Patch\nEOF";
+    for (const input of [patch, { input: patch }, { patchText: patch }, { command: ["bash", "-lc", `apply_patch <<'EOF'\n${patch}`] }]) {
+      const files = argumentsOf(input).map((shown) => shown.kind === "diff" && [shown.path, ...shown.lines.map(({ sign, text }) => sign + text)]);
+      expect(files).toEqual([["a.js", " @@ f", " one", "-two", "+2"], ["b.js", "+new"], ["c.js", "-the file is deleted"]]);
+    }
+    for (const input of [`Apply this:\n${patch}`, { message: `Apply this:\n${patch}` }, { path: "/doc.md", content: patch }]) {
+      expect(argumentsOf(input).some((shown) => shown.kind === "diff" && shown.path === "a.js")).toBe(false);
+    }
     expect(argumentsOf({ command: "ls", timeout: 5 }).map((shown) => shown.kind === "text" && shown.language)).toEqual(["bash", "json"]);
   });
 });

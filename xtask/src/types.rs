@@ -54,6 +54,7 @@ const WANTED: &[(&str, &[&str])] = &[
             "StatsGroup",
             "DayGroup",
             "SlowCall",
+            "TopRow",
             "ConcurrencySpan",
             "Concurrency",
             "Stats",
@@ -260,6 +261,7 @@ pub(crate) fn translate_type(of: &Type) -> Result<String> {
             let Lit::Int(length) = &length.lit else { bail!("an array's length is no number") };
             Ok(format!("[{}]", vec![translate_type(&array.elem)?; length.base10_parse()?].join(", ")))
         }
+        Type::Slice(slice) => Ok(format!("{}[]", translate_type(&slice.elem)?)),
         Type::Path(path) => {
             let Some(last) = path.path.segments.last() else { bail!("a type without a name") };
             let inner: Vec<&Type> = match &last.arguments {
@@ -285,6 +287,8 @@ fn translate_path(name: &str, inner: &[&Type]) -> Result<String> {
         ("bool", []) => "boolean".to_owned(),
         ("Value", []) => "Record<string, unknown>".to_owned(),
         ("Option", [one]) => format!("{} | null", translate_type(one)?),
+        // Written as what it holds.
+        ("Box", [one]) => translate_type(one)?,
         ("Vec", [one]) => format!("{}[]", translate_type(one)?),
         ("BTreeMap", [_, one]) => format!("Record<string, {}>", translate_type(one)?),
         (name, []) if WANTED.iter().any(|(_, names)| names.contains(&name)) => name.to_owned(),
@@ -324,13 +328,13 @@ mod tests {
     fn serde_attributes_are_followed() {
         let item = syn::parse_str(
             "struct S<D = Value> { #[serde(flatten)] meta: IterationMeta, #[serde(rename = \"type\")] kind: Option<Text>, #[serde(skip)] gone: Other,
-             #[serde(default, skip_serializing_if = \"Option::is_none\")] rev: Option<u64>, spans: Vec<[Millis; 2]>, data: D }",
+             #[serde(default, skip_serializing_if = \"Option::is_none\")] rev: Option<u64>, spans: Vec<[Millis; 2]>, files: Box<[Text]>, data: D }",
         )
         .unwrap();
         let text = interface(&item).unwrap();
         assert_eq!(
             text,
-            "export interface S extends IterationMeta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n  data: Record<string, unknown>;\n}\n"
+            "export interface S extends IterationMeta {\n  type: string | null;\n  rev?: number;\n  spans: [number, number][];\n  files: string[];\n  data: Record<string, unknown>;\n}\n"
         );
         for (rule, written) in [("lowercase", "aunit"), ("snake_case", "a_unit")] {
             let item = format!("#[serde(rename_all = \"{rule}\")] enum E {{ AUnit, Other }}");

@@ -140,6 +140,8 @@ export interface ToolCall {
   duration_ms?: number;
   /** Short description of its target: a file's base name, a pattern, the first 40 characters of a command. */
   detail: string | null;
+  /** The files that it writes, as its arguments name them. */
+  writes?: string[];
 }
 
 /** Totals of an agent and its descendants. */
@@ -587,6 +589,20 @@ export interface SlowCall {
   duration_ms: number;
 }
 
+/** A session, or an agent of one, in a list of those with the greatest figures. */
+export interface TopRow {
+  /** The session. */
+  session_id: string;
+  /** Title of the session. */
+  session_title: string | null;
+  /** The agent; `None` for a whole session. */
+  agent_id?: string;
+  /** Start of the agent; `None` for a session, and if it is unknown. */
+  started_at_ms?: number;
+  /** Figures: of a session those of the days that are covered, of an agent all of its own. */
+  row: StatsRow;
+}
+
 /** A span of time, with the greatest numbers at work in it. */
 export interface ConcurrencySpan {
   /** Its start. */
@@ -629,6 +645,10 @@ export interface Stats {
   days: DayGroup[];
   /** The slowest calls, the slowest first; at most 20, and at most 5 of a session. */
   slowest: SlowCall[];
+  /** The sessions with the greatest cost, tokens, active time and number of failed calls, 10 by each; the dearest first. */
+  top_sessions: TopRow[];
+  /** The subagents likewise, at most 5 of a session by each; an agent counts on the day on which it started. */
+  top_agents: TopRow[];
   /** How many agents were at work at the same time. */
   concurrency: Concurrency;
   /** Names of the fields that this store cannot answer: they are empty for that reason. */

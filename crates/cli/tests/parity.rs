@@ -160,10 +160,11 @@ const SOURCES: [(Told, &str); 12] = [
 ];
 
 /// The commands with expected output, the columns of the table. `{id}`, `{agent}` and `{word}` are the session's.
-const VERBS: [(&str, &str, &str); 17] = [
+const VERBS: [(&str, &str, &str); 18] = [
     ("tree ID", "tree {id} --json", "{agent}"),
     ("tree PREFIX", "tree {prefix} --json", "{agent}"),
     ("show", "show {id}/{agent} --json", "{agent}"),
+    ("files", "files {id} --json", "{id}"),
     ("diff", "diff {id} {id} --json", "{id}"),
     ("status --session", "status --session {id} --json", "subscope.status/1"),
     ("search", "search {word} --session {id} --json", "{id}"),

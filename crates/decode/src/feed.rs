@@ -12,7 +12,7 @@ use subscope_model::{
 
 use crate::{
     Emitter, Hint,
-    lenient::{Flag, LineText, Num, Str},
+    lenient::{Flag, LineText, Num, Str, Strs},
     lines::{LineDecoder, LineError},
 };
 
@@ -52,7 +52,7 @@ struct Data<'a> {
     result: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
     detail: Str<'a>,
-    writes: Str<'a>,
+    writes: Strs<'a>,
     timeout_seconds: Num,
     duration_ms: Option<i64>,
     interrupted: Flag,

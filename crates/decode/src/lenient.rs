@@ -46,6 +46,34 @@ impl<'de: 'a, 'a> Lenient<'de> for Str<'a> {
     }
 }
 
+/// Strings: those of an array, or one string; anything else is absent.
+#[derive(Clone, Debug, Default)]
+pub struct Strs<'a>(pub Vec<Cow<'a, str>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Strs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserialize(deserializer)
+    }
+}
+
+impl<'de: 'a, 'a> Lenient<'de> for Strs<'a> {
+    fn from_text(text: &'de str) -> Self {
+        Self(vec![Cow::Borrowed(text)])
+    }
+
+    fn from_unescaped(text: &str) -> Self {
+        Self(vec![Cow::Owned(text.to_owned())])
+    }
+
+    fn from_seq<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = seq.next_element::<Str<'de>>()? {
+            texts.extend(text.0);
+        }
+        Ok(Self(texts))
+    }
+}
+
 /// A whole number; anything else is absent. Numbers with a fraction are cut, negative ones absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Num(pub Option<u64>);

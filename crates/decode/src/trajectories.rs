@@ -13,7 +13,7 @@ use subscope_model::{
 
 use crate::{
     Emitter,
-    lenient::{Flag, LineText, Num, Str},
+    lenient::{Flag, LineText, Num, Str, Strs},
     lines::{LineDecoder, LineError},
 };
 
@@ -85,7 +85,7 @@ struct Call<'a> {
     started_at_ms: Option<Millis>,
     ended_at_ms: Option<Millis>,
     detail: Str<'a>,
-    writes: Str<'a>,
+    writes: Strs<'a>,
 }
 
 impl LineDecoder for Trajectories {

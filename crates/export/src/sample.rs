@@ -45,6 +45,7 @@ pub(crate) fn call(id: &str, name: &str, status: ToolStatus) -> ToolCall {
         ended_at_ms: over.then_some(START + 1_120),
         duration_ms: None,
         detail: Some("src/x.js".into()),
+        writes: Box::default(),
         input: Some(Box::new(Payload::Inline(r#"{"file_path":"/shop/src/x.js"}"#.into()))),
         result: over.then(|| Box::new(Payload::Inline(r#""1\tconst x = 1;""#.into()))),
     }

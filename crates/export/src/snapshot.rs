@@ -219,6 +219,8 @@ fn reduced_call(level: ContentLevel, call: &ToolCall) -> ToolCall {
         id: call.id.as_ref().map(|id| ToolUseId(safe_id(id))),
         name: call.name.clone(),
         detail: line_at(level, DETAIL_CHARS, call.detail.as_ref()),
+        // Paths name the person and the project, as the working directory does.
+        writes: if level == ContentLevel::Text { call.writes.clone() } else { Box::default() },
         input: None,
         result: None,
         ..*call

@@ -153,9 +153,9 @@ pub struct AtifCall {
     /// Short description of its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Text>,
-    /// The file that it writes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub writes: Option<Text>,
+    /// The files that it writes.
+    #[serde(default, skip_serializing_if = "<[Text]>::is_empty")]
+    pub writes: Box<[Text]>,
     /// Whether the harness gave it no id: `tool_call_id` is of this document.
     #[serde(default, skip_serializing_if = "is_false")]
     pub has_no_id: bool,

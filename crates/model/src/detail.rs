@@ -14,8 +14,6 @@ pub struct SessionDetail {
     /// The call that began each interval of an agent, in the order of [`crate::Agent::intervals`]; `None` if unknown. The
     /// root is not in it.
     pub triggers: BTreeMap<AgentId, Vec<Option<ToolUseId>>>,
-    /// The file that each call writes, for calls that write one.
-    pub writes: BTreeMap<ToolUseId, Text>,
 }
 
 /// A run: from one prompt to the next.

@@ -9,6 +9,7 @@
 mod atif;
 mod attention;
 mod basis;
+mod changed_files;
 mod comparison;
 mod detail;
 mod event;
@@ -49,6 +50,7 @@ mod zone;
 pub use atif::{ATIF_EXTRA_SCHEMA, AtifCall, AtifSession, AtifStep, AtifTrajectory};
 pub use attention::Attention;
 pub use basis::Basis;
+pub use changed_files::{ChangedFile, ChangedFiles, FILES_SCHEMA};
 pub use comparison::{
     AgentPair, Calls, Compared, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair,
 };
@@ -70,7 +72,7 @@ pub use iteration::{
 pub use jump::{JUMPED_SCHEMA, JumpOutcome, Jumped};
 pub use list::{
     Concurrency, ConcurrencySpan, DayGroup, SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus,
-    SlowCall, Stats, StatsGroup, StatsQuery, StatsRow,
+    SlowCall, Stats, StatsGroup, StatsQuery, StatsRow, TopRow,
 };
 pub use live_view::LiveView;
 pub use need::{AgentNeed, NeedGroup, NeedReason, SILENT_EVIDENCE, SessionNeed};

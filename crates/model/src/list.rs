@@ -329,6 +329,35 @@ pub struct SlowCall {
     pub duration_ms: i64,
 }
 
+/// A session, or an agent of one, in a list of those with the greatest figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct TopRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// Title of the session.
+    pub session_title: Option<Text>,
+    /// The agent; `None` for a whole session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// Start of the agent; `None` for a session, and if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at_ms: Option<Millis>,
+    /// Figures: of a session those of the days that are covered, of an agent all of its own. The name is the agent's display
+    /// name, or the session's title.
+    pub row: StatsRow,
+}
+
+impl TopRow {
+    /// Number of [`Self::measures`].
+    pub const MEASURES: usize = 4;
+
+    /// What the lists are ordered by: cost, tokens, active time, failed calls.
+    pub fn measures(&self) -> [u64; Self::MEASURES] {
+        let row = &self.row;
+        [row.cost_micro_usd, row.usage.total_tokens, row.busy_ms, row.tool_errors]
+    }
+}
+
 /// How many agents were at work at the same time, by spans of equal length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Concurrency {
@@ -380,6 +409,12 @@ pub struct Stats {
     /// The slowest calls, the slowest first; at most 20, and at most 5 of a session.
     #[serde(default)]
     pub slowest: Vec<SlowCall>,
+    /// The sessions with the greatest cost, tokens, active time and number of failed calls, 10 by each; the dearest first.
+    #[serde(default)]
+    pub top_sessions: Vec<TopRow>,
+    /// The subagents likewise, at most 5 of a session by each; an agent counts on the day on which it started.
+    #[serde(default)]
+    pub top_agents: Vec<TopRow>,
     /// How many agents were at work at the same time.
     #[serde(default)]
     pub concurrency: Concurrency,

@@ -3,10 +3,10 @@
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
-    AtifCall, AtifStep, AtifTrajectory, Change, Checkpoint, CheckpointMetadata, Comparison, Event,
-    ExecutionTrace, Groups, Hits, IdMatches, Inbox, IterationMeta, Iterations, Jumped, OneAgent, Ordered,
-    People, PermissionAnswered, PermissionRequests, ProcessEnd, ProcessNoteLine, Sending, SessionPage, Setup,
-    Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree, WorkingSessions,
+    AtifCall, AtifStep, AtifTrajectory, Change, ChangedFiles, Checkpoint, CheckpointMetadata, Comparison,
+    Event, ExecutionTrace, Groups, Hits, IdMatches, Inbox, IterationMeta, Iterations, Jumped, OneAgent,
+    Ordered, People, PermissionAnswered, PermissionRequests, ProcessEnd, ProcessNoteLine, Sending,
+    SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree, WorkingSessions,
     feed::{FeedPosition, MissedData},
 };
 
@@ -89,6 +89,11 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "execution",
         "An ended subagent with its calls",
         "`export --as execution`: an array",
+    ),
+    FormatSchema::of::<ChangedFiles>(
+        "files",
+        "The files that the agents of a session changed",
+        "`files --json`",
     ),
     FormatSchema::of::<Groups>(
         "groups",

@@ -195,9 +195,9 @@ pub struct TrajectoryCall<'a> {
     /// Short description of its target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<Text>,
-    /// The file that it writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub writes: Option<Text>,
+    /// The files that it writes.
+    #[serde(skip_serializing_if = "<[Text]>::is_empty")]
+    pub writes: Box<[Text]>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

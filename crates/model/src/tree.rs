@@ -486,6 +486,9 @@ pub struct ToolCall {
     pub duration_ms: Option<i64>,
     /// Short description of its target: a file's base name, a pattern, the first 40 characters of a command.
     pub detail: Option<Text>,
+    /// The files that it writes, as its arguments name them.
+    #[serde(default, skip_serializing_if = "<[Text]>::is_empty")]
+    pub writes: Box<[Text]>,
     /// Its arguments as raw JSON, or their location.
     #[serde(skip)]
     pub input: Option<Box<Payload>>,

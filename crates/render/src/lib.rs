@@ -5,6 +5,7 @@
 
 pub mod blocks;
 pub mod breakdown;
+pub mod changed_files;
 pub mod chart;
 pub mod comparison;
 pub mod inbox;
@@ -23,6 +24,7 @@ pub mod tree;
 mod sample;
 
 pub use blocks::{BlockOptions, Blocks};
+pub use changed_files::render_changed_files;
 pub use comparison::render_comparison;
 pub use rows::{TreeRow, chosen_rows, rows};
 pub use style::{Charset, Ink, Style};

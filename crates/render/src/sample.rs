@@ -65,6 +65,7 @@ pub(crate) fn call(
         ended_at_ms: span_ms.map(|span| START + start_ms + span),
         duration_ms: None,
         detail: Some(detail.into()),
+        writes: Box::default(),
         input: None,
         result: None,
     }

@@ -1,9 +1,10 @@
 //! Tables over many sessions: list, statistics, status line, search hits.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use subscope_model::{
-    Inbox, Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus, Zone,
+    Inbox, Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus, TopRow,
+    Zone,
 };
 
 use crate::{
@@ -28,8 +29,13 @@ const FIGURES: [(&str, usize, usize); 5] =
 const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
 /// Columns of a slow call.
 const SLOW_CALL: usize = 30;
-/// Most rows of a statistics section.
+/// Most rows of a statistics section, and of the dearest sessions or agents.
 const TOP: usize = 12;
+const DEAREST: usize = 10;
+/// Heading of the dearest sessions.
+pub const DEAREST_SESSIONS: &str = "dearest sessions";
+/// Heading of the dearest agents.
+pub const DEAREST_AGENTS: &str = "dearest agents";
 
 /// Renders one line per session under a heading; empty without sessions. Ids are shortened to what no other session's id
 /// begins with, among these sessions and `others`. Titles are prefixed with the last component of the working directory.
@@ -182,9 +188,34 @@ pub fn render_stats(stats: &Stats, style: &Style) -> String {
     section(&mut lines, "projects", &stats.by_project, style);
     section(&mut lines, "harnesses", &stats.by_harness, style);
     section(&mut lines, &days_of(stats), &stats.by_day, style);
+    for (title, rows) in [(DEAREST_SESSIONS, &stats.top_sessions), (DEAREST_AGENTS, &stats.top_agents)] {
+        top_section(&mut lines, title, &dearest(rows), style);
+    }
     slowest(&mut lines, &stats.slowest, style);
     at_once(&mut lines, stats, style);
     write_lines(lines, style)
+}
+
+/// Returns the dearest of a list; by tokens where nothing has a known cost.
+pub fn dearest(rows: &[TopRow]) -> Vec<&TopRow> {
+    let measure = usize::from(rows.iter().all(|top| top.row.cost_micro_usd == 0));
+    let mut rows: Vec<&TopRow> = rows.iter().filter(|top| top.measures()[measure] > 0).collect();
+    rows.sort_by_key(|top| Reverse(top.measures()[measure]));
+    rows.truncate(DEAREST);
+    rows
+}
+
+/// Renders a heading, and a line for each session or agent; nothing without rows.
+pub fn top_lines(title: &str, rows: &[&TopRow], style: &Style) -> Vec<StyledLine> {
+    let mut lines = Vec::new();
+    top_section(&mut lines, title, rows, style);
+    lines
+}
+
+fn top_section(out: &mut Vec<StyledLine>, title: &str, rows: &[&TopRow], style: &Style) {
+    // Each is of one session: that figure is left out.
+    let rows: Vec<StatsRow> = rows.iter().map(|top| StatsRow { sessions: 0, ..top.row.clone() }).collect();
+    named_section(out, title, &rows, TOP_NAME, style);
 }
 
 /// Heading of days: whose they are.
@@ -232,12 +263,13 @@ const COLUMNS: [(&str, usize, usize); 7] = [
 ];
 /// Title of the section of tools, whose rows have no agents.
 const TOOLS: &str = "tools";
-/// Most and least columns of the names.
+/// Most and least columns of the names of groups; those of sessions and agents may be longer.
 const NAME: usize = 30;
+const TOP_NAME: usize = 64;
 const LEAST_NAME: usize = 20;
 
 /// Returns the widths of a section's visible columns, and that of its names.
-fn layout(rows: &[StatsRow], width: usize) -> ([Option<usize>; 7], usize) {
+fn layout(rows: &[StatsRow], width: usize, most_name: usize) -> ([Option<usize>; 7], usize) {
     let mut widths = COLUMNS.map(|(_, width, _)| Some(width));
     widths[0] = widths[0].filter(|_| rows.iter().any(|row| row.sessions > 0));
     let used = |widths: &[Option<usize>; 7]| widths.iter().flatten().sum::<usize>();
@@ -246,17 +278,21 @@ fn layout(rows: &[StatsRow], width: usize) -> ([Option<usize>; 7], usize) {
         let Some(least) = least else { break };
         widths[least] = None;
     }
-    (widths, width.saturating_sub(used(&widths)).clamp(LEAST_NAME, NAME))
+    (widths, width.saturating_sub(used(&widths)).clamp(LEAST_NAME, most_name))
 }
 
 fn section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], style: &Style) {
+    named_section(out, title, rows, NAME, style);
+}
+
+fn named_section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], most_name: usize, style: &Style) {
     if rows.is_empty() {
         return;
     }
     if !out.is_empty() {
         out.push(StyledLine::default());
     }
-    let (widths, name) = layout(rows, style.width);
+    let (widths, name) = layout(rows, style.width, most_name);
     let mut head = StyledLine::default().with(None, title);
     head.cells(name, widths, COLUMNS.map(|(word, ..)| (Some(Ink::Done), word)));
     out.push(head);

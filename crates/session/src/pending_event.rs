@@ -450,8 +450,10 @@ fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, mut data: Dat
     event.call = OwnedCall::new(call.id);
     let mut fields = json!({
         "tool_use_id": call.id, "tool_name": call.name, "input": data.value("input", call.input), "detail": call.detail,
-        "writes": call.writes,
     });
+    if !call.writes.is_empty() {
+        fields["writes"] = json!(call.writes);
+    }
     if let Some(timeout) = call.timeout_s {
         fields["timeout_seconds"] = Value::from(timeout);
     }

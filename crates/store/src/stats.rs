@@ -7,8 +7,8 @@ use std::{
 };
 
 use subscope_model::{
-    Concurrency, ConcurrencySpan, DayGroup, Millis, STATS_SCHEMA, Session, SessionRow, SlowCall, Stats,
-    StatsGroup, StatsQuery, StatsRow, Tree, Zone,
+    Concurrency, ConcurrencySpan, DayGroup, Flag, Millis, STATS_SCHEMA, Session, SessionRow, SlowCall, Stats,
+    StatsGroup, StatsQuery, StatsRow, Text, TopRow, Tree, Zone,
 };
 
 use crate::days::{By, UNKNOWN, day_of_quarter, quarters, quarters_of};
@@ -16,6 +16,12 @@ use crate::days::{By, UNKNOWN, day_of_quarter, quarters, quarters_of};
 /// Most slow calls of a session, and of the answer.
 const SLOW_CALLS_OF_SESSION: usize = 5;
 const SLOW_CALLS: usize = 20;
+
+/// Most subagents of a session by each measure, and most rows of the answer by each.
+const TOP_OF_SESSION: usize = 5;
+const TOP: usize = 10;
+/// Rows at which those that are not among the greatest are dropped.
+const MAX_TOP_ROWS: usize = 1_000;
 
 const DAY_MS: Millis = 86_400_000;
 
@@ -81,6 +87,8 @@ pub(crate) struct Sums<'q> {
     /// Starts (+1) and ends (−1) of agents and of sessions with an agent at work.
     edges: Vec<(Millis, i32, i32)>,
     slowest: Vec<SlowCall>,
+    top_sessions: Vec<TopRow>,
+    top_agents: Vec<TopRow>,
 }
 
 impl<'q> Sums<'q> {
@@ -100,6 +108,8 @@ impl<'q> Sums<'q> {
             days: BTreeMap::new(),
             edges: Vec::new(),
             slowest: Vec::new(),
+            top_sessions: Vec::new(),
+            top_agents: Vec::new(),
         }
     }
 
@@ -133,7 +143,9 @@ impl<'q> Sums<'q> {
         let project = session.project().map_or(UNKNOWN, |project| &**project);
         let harness = session.harness.as_deref().unwrap_or(UNKNOWN);
         let is_exact = session.cost_micro_usd.is_some() && !session.cost_floor;
+        let of_session = session;
         let (session, part) = (Adding { number, is_exact }, Adding { number, is_exact: false });
+        let mut whole = Sum::default();
         // The rows of a session stand close together.
         let mut known: Option<(i64, i64)> = None;
         for (quarter, by, row) in rows {
@@ -151,6 +163,7 @@ impl<'q> Sums<'q> {
             // Each agent has one type: sums by type are totals.
             if group == StatsGroup::Type {
                 self.total.add(row, session);
+                whole.add(row, session);
                 self.by_day.entry(day).or_default().add(row, session);
                 for (group, name) in [(StatsGroup::Project, project), (StatsGroup::Harness, harness)] {
                     self.groups.entry((group, name.to_owned())).or_default().add(row, session);
@@ -158,6 +171,36 @@ impl<'q> Sums<'q> {
                     of_day.add(row, session);
                 }
             }
+        }
+        self.add_top_session(of_session, whole);
+    }
+
+    /// Adds a session with its figures in the days that are covered.
+    fn add_top_session(&mut self, session: &SessionRow, figures: Sum) {
+        if session.is_own || figures.row == StatsRow::default() {
+            return;
+        }
+        let name = session.title.as_deref().unwrap_or(&session.id);
+        self.top_sessions.push(TopRow {
+            session_id: session.id.clone(),
+            session_title: session.title.clone(),
+            agent_id: None,
+            started_at_ms: None,
+            row: figures.named(name),
+        });
+        keep_greatest(&mut self.top_sessions, MAX_TOP_ROWS, TOP);
+    }
+
+    /// Adds a subagent of a session ([`top_agents`]), if the query covers the day on which it started.
+    pub(crate) fn add_agent(&mut self, agent: TopRow) {
+        let (from, to) = self.span_covered();
+        let is_covered = match agent.started_at_ms {
+            Some(start) => (from..to).contains(&start),
+            None => self.query.since.is_none() && self.query.until.is_none(),
+        };
+        if is_covered {
+            self.top_agents.push(agent);
+            keep_greatest(&mut self.top_agents, MAX_TOP_ROWS, TOP);
         }
     }
 
@@ -174,6 +217,9 @@ impl<'q> Sums<'q> {
         self.add_work(&at_work(tree));
         let named = |call| SlowCall { session_title: session.title.clone(), ..call };
         self.add_calls(slow_calls(tree).into_iter().map(named));
+        for agent in top_agents(tree) {
+            self.add_agent(TopRow { session_title: session.title.clone(), ..agent });
+        }
     }
 
     /// Adds the intervals of a session's agents ([`at_work`]).
@@ -218,6 +264,10 @@ impl<'q> Sums<'q> {
             place(one).cmp(&place(other)).then_with(|| one.agent_id.cmp(&other.agent_id))
         });
         self.slowest.truncate(SLOW_CALLS);
+        for rows in [&mut self.top_sessions, &mut self.top_agents] {
+            keep_greatest(rows, 0, TOP);
+            rows.sort_by_key(|top| Reverse(top.measures()));
+        }
         Stats {
             schema: STATS_SCHEMA.into(),
             time_zone: self.zone.name().into(),
@@ -238,6 +288,8 @@ impl<'q> Sums<'q> {
                 })
                 .collect(),
             slowest: self.slowest,
+            top_sessions: self.top_sessions,
+            top_agents: self.top_agents,
             concurrency: concurrency(self.edges),
             problems: Vec::new(),
             without: Vec::new(),
@@ -343,9 +395,90 @@ pub(crate) fn slow_calls(tree: &Tree) -> Vec<SlowCall> {
     calls
 }
 
+/// Returns the subagents of a session with the greatest figures: their own, without those of their subagents. The harness's
+/// own agents, and copies, are left out.
+pub(crate) fn top_agents(tree: &Tree) -> Vec<TopRow> {
+    let agents = tree.agents.iter();
+    let agents = agents.filter(|agent| !agent.id.is_root() && !agent.is_copy() && !agent.has(Flag::Warmup));
+    let mut rows: Vec<TopRow> = agents
+        .map(|agent| {
+            let mut row = StatsRow { sessions: 1, ..StatsRow::default() };
+            row.add_agent(agent);
+            TopRow {
+                session_id: tree.session.id.clone(),
+                session_title: None,
+                agent_id: Some(agent.id.clone()),
+                started_at_ms: agent.started_at_ms,
+                row,
+            }
+        })
+        .collect();
+    keep_greatest(&mut rows, 0, TOP_OF_SESSION);
+    // Of thousands of agents, few are named.
+    for top in &mut rows {
+        let agent = tree.agents.iter().find(|agent| Some(&agent.id) == top.agent_id.as_ref());
+        top.row.name = agent.map_or_else(Text::default, |agent| agent.title().into());
+    }
+    rows
+}
+
+/// Of more than `limit` rows, keeps the `most` greatest by each measure; a figure of 0 is none of them. The order stays, and
+/// the same rows are kept whatever was dropped before.
+fn keep_greatest(rows: &mut Vec<TopRow>, limit: usize, most: usize) {
+    if rows.len() <= limit {
+        return;
+    }
+    let mut kept = vec![false; rows.len()];
+    for measure in 0..TopRow::MEASURES {
+        let figures = rows.iter().enumerate().map(|(place, row)| (place, row, row.measures()[measure]));
+        let mut places: Vec<_> = figures.filter(|(.., figure)| *figure > 0).collect();
+        places.sort_unstable_by(|(_, one, more), (_, other, less)| {
+            let of = (&one.session_id, &one.agent_id);
+            less.cmp(more).then_with(|| of.cmp(&(&other.session_id, &other.agent_id)))
+        });
+        places.iter().take(most).for_each(|(place, ..)| kept[*place] = true);
+    }
+    let mut kept = kept.into_iter();
+    rows.retain(|_| kept.next().unwrap_or_default());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_greatest_by_each_measure_are_kept_whatever_was_dropped_before() {
+        let row = |session: u64, [cost_micro_usd, tokens, busy_ms, tool_errors]: [u64; 4]| TopRow {
+            session_id: format!("{session:04}").as_str().into(),
+            session_title: None,
+            agent_id: None,
+            started_at_ms: None,
+            row: StatsRow {
+                cost_micro_usd,
+                busy_ms,
+                tool_errors,
+                usage: subscope_model::Usage::new(tokens, 0, 0, 0),
+                ..StatsRow::default()
+            },
+        };
+        let all: Vec<TopRow> = (0..3_000)
+            .map(|no| row(no, [no % 700, no * 7 % 1_000, 3_000 - no, u64::from(no == 1_234)]))
+            .collect();
+        let mut at_once = all.clone();
+        keep_greatest(&mut at_once, 0, TOP);
+        let mut one_by_one = Vec::new();
+        for row in all {
+            one_by_one.push(row);
+            keep_greatest(&mut one_by_one, MAX_TOP_ROWS, TOP);
+        }
+        keep_greatest(&mut one_by_one, 0, TOP);
+        assert_eq!(at_once, one_by_one);
+        assert!(at_once.iter().any(|row| row.row.tool_errors == 1));
+        assert!(at_once.len() <= 4 * TOP);
+        let mut idle = vec![row(1, [0; 4])];
+        keep_greatest(&mut idle, 0, TOP);
+        assert_eq!(idle, []);
+    }
 
     /// Greatest numbers of agents and sessions at work, by minute.
     fn by_minute(query: &StatsQuery, sessions: &[&[[Millis; 2]]]) -> Vec<(Millis, u32, u32)> {

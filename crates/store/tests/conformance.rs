@@ -694,7 +694,7 @@ fn figures_by_day_of_version_4_are_made_anew_from_trees() {
     drop(store);
     let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
     db.execute_batch(
-        "DROP TABLE looks; DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL); PRAGMA user_version = 4",
+        "DROP TABLE top_agents; DROP TABLE looks; DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL); PRAGMA user_version = 4",
     )
     .unwrap();
     drop(db);
@@ -708,7 +708,7 @@ fn figures_by_day_of_version_4_are_made_anew_from_trees() {
 fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
-    for version in [7, 1_000, -1] {
+    for version in [8, 1_000, -1] {
         drop(SqliteStore::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
         db.pragma_update(None, "user_version", version).unwrap();
@@ -736,14 +736,14 @@ fn a_file_is_a_source_of_each_session_that_its_lines_name() {
     // Of version 3, which knew one session of a file.
     drop(SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap());
     let db = rusqlite::Connection::open(folder.path().join("store.db")).unwrap();
-    let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name NOT IN ('facts', 'looks', 'quarters', 'sources')";
+    let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%' AND name NOT IN ('facts', 'looks', 'quarters', 'sources', 'top_agents')";
     let tables: Vec<String> =
         db.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     for table in tables {
         db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
     }
     db.execute_batch(
-        "DROP TABLE sources; DROP TABLE facts; DROP TABLE looks; DROP TABLE quarters; PRAGMA user_version = 3;
+        "DROP TABLE sources; DROP TABLE facts; DROP TABLE looks; DROP TABLE quarters; DROP TABLE top_agents; PRAGMA user_version = 3;
         CREATE TABLE days(session_no INTEGER NOT NULL);
         CREATE TABLE sources(
             path BLOB PRIMARY KEY, session_no INTEGER NOT NULL, inode INTEGER NOT NULL, bytes INTEGER NOT NULL,

@@ -162,14 +162,20 @@ fn downgrade(folder: &Path, version: i64) {
     let sql = "SELECT name FROM sqlite_schema WHERE sql LIKE '%sum BLOB%'";
     let tables: Vec<String> =
         db.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    assert_eq!(tables.len(), 16);
-    db.execute_batch("DROP TABLE looks").unwrap();
+    assert_eq!(tables.len(), 17);
+    db.execute_batch("DROP TABLE top_agents").unwrap();
+    if version < 6 {
+        db.execute_batch("DROP TABLE looks").unwrap();
+    }
     if version < 5 {
         db.execute_batch("DROP TABLE quarters; CREATE TABLE days(session_no INTEGER NOT NULL)").unwrap();
     }
     if version < 4 {
         db.execute_batch("DROP TABLE facts").unwrap();
-        for table in tables.iter().filter(|table| !["facts", "looks", "quarters"].contains(&table.as_str())) {
+        for table in tables
+            .iter()
+            .filter(|table| !["facts", "looks", "quarters", "top_agents"].contains(&table.as_str()))
+        {
             db.execute_batch(&format!("ALTER TABLE {table} DROP COLUMN sum")).unwrap();
         }
     }
@@ -207,7 +213,7 @@ fn spoil(folder: &Path, how: &str) {
 
 #[test]
 fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
-    for version in [6, 5, 4, 3, 2, 1] {
+    for version in [7, 6, 5, 4, 3, 2, 1] {
         for how in ["header", "first page", "index page", "index pages"] {
             let folder = tempfile::tempdir().unwrap();
             fill(folder.path());
@@ -218,6 +224,8 @@ fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
             assert!(before.rows.iter().all(|row| row.kept_at_ms.is_some()));
             if version < 6 {
                 before.looks = Looks::default();
+            }
+            if version < 7 {
                 downgrade(folder.path(), version);
             }
             spoil(folder.path(), how);
@@ -233,10 +241,13 @@ fn repair_keeps_all_that_the_pages_hold_at_any_version_of_the_schema() {
 
 #[test]
 fn an_older_store_is_read_and_brought_up_to_date() {
-    for version in [5, 4, 3, 2, 1] {
+    for version in [6, 5, 4, 3, 2, 1] {
         let folder = tempfile::tempdir().unwrap();
         fill(folder.path());
-        let before = Known { looks: Looks::default(), ..known(folder.path()) };
+        let mut before = known(folder.path());
+        if version < 6 {
+            before.looks = Looks::default();
+        }
         downgrade(folder.path(), version);
         if version > 1 {
             assert_eq!(known(folder.path()), before, "{version}: only read");

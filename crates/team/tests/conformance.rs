@@ -114,6 +114,7 @@ fn comparable(answers: Answers) -> Answers {
     let Answers { rows, mut stats, mut own, trees } = answers;
     for stats in [&mut stats, &mut own] {
         (stats.slowest, stats.concurrency, stats.without) = Default::default();
+        (stats.top_sessions, stats.top_agents) = Default::default();
         stats.time_zone = Default::default();
     }
     let (rows, trees) = (rows.into_iter().map(row).collect(), trees.into_iter().map(tree).collect());

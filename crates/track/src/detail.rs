@@ -26,11 +26,7 @@ pub(crate) fn session_detail(
         let triggers = intervals.into_iter().map(|(_, call)| call.map(ToolUseId)).collect();
         (identities.all[number].id.clone(), triggers)
     });
-    let writes = facts
-        .numbered_calls()
-        .filter_map(|(_, call)| Some((ToolUseId(call.id.clone()?), call.writes.clone()?)));
     SessionDetail {
-        writes: writes.collect(),
         runs: runs.all.iter().map(run_detail).collect(),
         responses: responses(derivation, &duplicates),
         triggers: triggers.collect(),

@@ -262,7 +262,9 @@ fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
     join_owners(&mut known.owners, other.owners.into_iter().map(|(owner, basis)| (map.agent(owner), basis)));
     keep_least(&mut known.digest, other.digest);
     keep_least(&mut known.detail, other.detail);
-    known.writes = known.writes.take().or(other.writes);
+    if known.writes.is_empty() {
+        known.writes = other.writes;
+    }
     known.left_running |= other.left_running;
     known.duration_ms = known.duration_ms.max(other.duration_ms);
     for end in other.ends {

@@ -277,6 +277,7 @@ impl Derivation<'_> {
             ended_at_ms,
             duration_ms: call.duration_ms.filter(|_| call.begun_at().is_none() || ended_at_ms.is_none()),
             detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
+            writes: call.writes.clone(),
             input: payloads.and_then(|payloads| best(&payloads.input)),
             result: payloads.and_then(|payloads| best(&payloads.result)),
         }
@@ -321,11 +322,12 @@ impl Derivation<'_> {
         for (number, draft) in drafts.iter().enumerate() {
             for (call, status) in draft.calls.iter().zip(&draft.statuses) {
                 let call_facts = self.facts.call(*call);
-                if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) =
-                    (&call_facts.writes, call_facts.begun_at(), status)
+                if let (false, Some(from), ToolStatus::Ok | ToolStatus::Open) =
+                    (call_facts.writes.is_empty(), call_facts.begun_at(), status)
                 {
                     let to = self.call_end(*call).and_then(|(_, time)| time).unwrap_or(from);
-                    writes.push((number, file.clone(), from, to.max(from)));
+                    let files = call_facts.writes.iter();
+                    writes.extend(files.map(|file| (number, file.clone(), from, to.max(from))));
                 }
             }
         }

@@ -223,6 +223,7 @@ fn tool(agent: usize, call: usize) -> ToolCall {
         ended_at_ms: Some(start + 40_000),
         duration_ms: None,
         detail: Some("src/checkout/handlers/stock.js".into()),
+        writes: Box::default(),
         input: None,
         result: None,
     }

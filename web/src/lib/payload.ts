@@ -19,24 +19,55 @@ const words = (fields: Fields, ...names: string[]): string | null => {
   return null;
 };
 
+/** Names of the fields that name a file, in the programs' tools. */
+const PATH = ["file_path", "filePath", "path", "notebook_path"];
+
 /** The arguments of a call. */
 export function argumentsOf(input: unknown): Shown[] {
   if (input === null || input === undefined) return [];
-  if (typeof input === "string") return [{ kind: "text", text: input, language: null }];
+  if (typeof input === "string") {
+    const files = patchIn(input);
+    return files.length > 0 ? files : [{ kind: "text", text: input, language: null }];
+  }
   if (!isFields(input)) return [json(input)];
-  const path = words(input, "file_path", "path", "notebook_path") ?? "";
+  const path = words(input, ...PATH) ?? "";
   const edits = Array.isArray(input["edits"]) ? input["edits"].filter(isFields) : [input];
   const diffs = edits.flatMap((edit): Shown[] => {
-    const [before, after] = [words(edit, "old_string"), words(edit, "new_string")];
+    const [before, after] = [words(edit, "old_string", "oldString", "old_str"), words(edit, "new_string", "newString", "new_str")];
     return before !== null && after !== null ? [{ kind: "diff", path, lines: diff(before, after) }] : [];
   });
   if (diffs.length > 0) return diffs;
-  const content = words(input, "content", "new_source");
+  const content = words(input, "content", "new_source", "file_text");
   if (content !== null && path !== "") return [{ kind: "diff", path, lines: diff("", content) }];
+  const files = Object.values(input).flat().flatMap((value) => (typeof value === "string" ? patchIn(value) : []));
+  if (files.length > 0) return files;
   const command = words(input, "command");
   if (command !== null) return [{ kind: "text", text: command, language: "bash" }, ...rest(input, "command")];
   return [json(input)];
 }
+
+/** The files of a patch in the format of `apply_patch`, or of a command that calls it, with their lines; none in another text. */
+function patchIn(text: string): Shown[] {
+  const at = text.indexOf(PATCH);
+  const before = text.slice(0, Math.max(0, at)).trimEnd();
+  if (at < 0 || (before !== "" && !before.slice(before.lastIndexOf("\n") + 1).includes("apply_patch"))) return [];
+  const files: (Shown & { kind: "diff" })[] = [];
+  const lines = text.slice(at).split(/\r?\n/);
+  const end = lines.indexOf("*** End Patch");
+  for (const line of lines.slice(1, end < 0 ? undefined : end)) {
+    const [, word, path = ""] = /^\*\*\* (Add File|Update File|Delete File|Move to): (.*)$/.exec(line) ?? [];
+    const last = files.at(-1);
+    if (word === "Move to") last?.lines.push({ sign: " ", text: line });
+    else if (word !== undefined) files.push({ kind: "diff", path: path.trim(), lines: word === "Delete File" ? [{ sign: "-", text: "the file is deleted" }] : [] });
+    else if (last) {
+      const sign = line[0] === "+" || line[0] === "-" ? line[0] : " ";
+      last.lines.push({ sign, text: line.startsWith("@@") ? line : line.slice(1) });
+    }
+  }
+  return files;
+}
+
+const PATCH = "*** Begin Patch";
 
 /** The command line that a call is given; empty for other calls. */
 export const commandLine = (input: unknown): string => (isFields(input) ? (words(input, "command") ?? "") : "");
@@ -45,13 +76,13 @@ export const commandLine = (input: unknown): string => (isFields(input) ? (words
 export function commandOf(input: unknown): string {
   if (typeof input === "string") return input;
   if (!isFields(input)) return "";
-  return words(input, "command", "file_path", "path", "notebook_path", "url", "query") ?? JSON.stringify(input);
+  return words(input, "command", ...PATH, "url", "query") ?? JSON.stringify(input);
 }
 
 /** The file that a call works on, and the line at which it reads; null for calls of no file. */
 export function fileIn(input: unknown): { path: string; line: number } | null {
   if (!isFields(input)) return null;
-  const path = words(input, "file_path", "filePath", "notebook_path", "path");
+  const path = words(input, ...PATH);
   if (path === null || path === "") return null;
   const line = input["offset"];
   return { path, line: typeof line === "number" && line >= 1 ? line : 1 };
@@ -73,7 +104,7 @@ export function resultOf(result: unknown, input: unknown): Shown[] {
 /** The language of the file that a call reads; null for a call that searches or writes. */
 function fileOf(input: unknown): string | null {
   if (!isFields(input) || words(input, "pattern", "query", "old_string", "content", "new_source", "command") !== null) return null;
-  return languageOf(words(input, "file_path", "path", "notebook_path") ?? "");
+  return languageOf(words(input, ...PATH) ?? "");
 }
 
 /** Whether a text looks like JSON by its first and last characters. */

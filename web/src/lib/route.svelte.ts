@@ -3,7 +3,7 @@
 
 import { carriedTree } from "./api";
 
-export type View = "waterfall" | "feed" | "summary";
+export type View = "waterfall" | "feed" | "summary" | "files";
 
 export type Name = "home" | "session" | "search" | "stats" | "compare" | "iterations" | "sending" | "people" | "cost" | "unknown";
 
@@ -33,7 +33,7 @@ const LISTS: Name[] = ["search", "stats", "compare", "iterations", "sending", "p
 
 const COMMON = ["view", "t", "z", "q", "call"];
 
-const VIEWS: View[] = ["waterfall", "feed", "summary"];
+const VIEWS: View[] = ["waterfall", "feed", "summary", "files"];
 
 const HOME: Route = {
   name: "home", session: "", agent: null, view: "waterfall", t: null, play: false, zoom: null, q: "", call: null, more: {}, path: "",

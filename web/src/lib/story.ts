@@ -189,7 +189,7 @@ export function rowsOf(events: Event[], agents: Agent[]): Row[] {
     else if (event.kind === "tool.post") ends.set(text(event, "tool_use_id"), event);
   }
   for (const known of [begins, ends]) known.delete("");
-  const times = new Map(agents.map(({ id, wall_ms }) => [id, wall_ms]));
+  const rows = new Map(agents.map((agent) => [agent.id, agent]));
   /** What each agent said last. */
   const said = new Map<string, string>();
   return events
@@ -201,9 +201,16 @@ export function rowsOf(events: Event[], agents: Agent[]): Row[] {
       const result = isEnd && data(event, "error") === undefined ? text(event, "result").trim() : "";
       const isRepeat = result !== "" && said.get(who) === result;
       if (event.kind === "agent.message") said.set(who, text(event, "text").trim());
-      const took = isEnd ? (lasted(event) ?? times.get(who) ?? null) : lasted(event.kind === "tool.pre" ? (end ?? event) : event);
+      const took = isEnd ? (lasted(event) ?? runTime(rows.get(who), event.at_ms)) : lasted(event.kind === "tool.pre" ? (end ?? event) : event);
       return { event, begin, end, took, isRepeat };
     });
+}
+
+/** How long an agent was at work in the run that ended then; of an agent with several runs, only if one of them ended then. */
+function runTime(agent: Agent | undefined, end: number | null): number | null {
+  const runs = agent?.intervals ?? [];
+  const run = runs.find(([, to]) => to === end) ?? (runs.length === 1 ? runs[0] : undefined);
+  return run ? run[1] - run[0] : null;
 }
 
 const data = (event: Event, name: string): unknown => event.data[name] ?? undefined;

@@ -152,6 +152,8 @@ class ToolCall(TypedDict):
     duration_ms: NotRequired[int]
     # Short description of its target: a file's base name, a pattern, the first 40 characters of a command.
     detail: str | None
+    # The files that it writes, as its arguments name them.
+    writes: NotRequired[list[str]]
 
 
 class Subtree(TypedDict):
@@ -586,6 +588,21 @@ class SlowCall(TypedDict):
     duration_ms: int
 
 
+class TopRow(TypedDict):
+    """A session, or an agent of one, in a list of those with the greatest figures."""
+
+    # The session.
+    session_id: str
+    # Title of the session.
+    session_title: str | None
+    # The agent; `None` for a whole session.
+    agent_id: NotRequired[str]
+    # Start of the agent; `None` for a session, and if it is unknown.
+    started_at_ms: NotRequired[int]
+    # Figures: of a session those of the days that are covered, of an agent all of its own.
+    row: StatsRow
+
+
 class ConcurrencySpan(TypedDict):
     """A span of time, with the greatest numbers at work in it."""
 
@@ -631,6 +648,10 @@ class Stats(TypedDict):
     days: list[DayGroup]
     # The slowest calls, the slowest first; at most 20, and at most 5 of a session.
     slowest: list[SlowCall]
+    # The sessions with the greatest cost, tokens, active time and number of failed calls, 10 by each; the dearest first.
+    top_sessions: list[TopRow]
+    # The subagents likewise, at most 5 of a session by each; an agent counts on the day on which it started.
+    top_agents: list[TopRow]
     # How many agents were at work at the same time.
     concurrency: Concurrency
     # Names of the fields that this store cannot answer: they are empty for that reason.

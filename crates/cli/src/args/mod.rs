@@ -30,6 +30,7 @@ Look at sessions:
   show         Print one agent in full: prompt, calls, result
   search       Search prompts, messages, thoughts, tool arguments and results
   stats        Print statistics over all sessions
+  files        Print the files that the agents of a session changed
   diff         Compare two sessions or two agents
   verify       Compare what subscope says with what the harnesses themselves wrote
   replay       Replay a past session in the terminal UI
@@ -140,6 +141,7 @@ pub(crate) fn apply_global(global: &Global, config: &mut LoadedConfig) {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     Tree(TreeArgs),
+    Files(FilesArgs),
     Diff(DiffArgs),
     Verify(VerifyArgs),
     Watch(WatchArgs),

@@ -104,6 +104,29 @@ pub(crate) struct VerifyArgs {
     pub(crate) prices: Option<PathBuf>,
 }
 
+/// Print the files that the agents of a session changed.
+///
+/// Each with the number of calls that changed it and the agents that made them. Calls that failed or were denied do not count.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope files
+  subscope files 59d3cea2
+  subscope files last --json
+
+Only calls whose arguments name the file are known: what commands changed is not in the list.")]
+pub(crate) struct FilesArgs {
+    /// The session: a path, a session id or prefix, `last`, or - for stdin.
+    #[arg(value_name = "TARGET", default_value = "last", add = complete::target())]
+    pub(crate) target: TargetArg,
+    /// Print JSON (subscope.files/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Use this many columns instead of the terminal's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=10_000))]
+    pub(crate) width: Option<u16>,
+}
+
 /// Compare two sessions or two agents.
 ///
 /// Compares how agents ended, their tools, time, tokens and cost; an agent counts with everything below it.

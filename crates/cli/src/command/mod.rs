@@ -9,6 +9,7 @@ mod doctor;
 mod document;
 mod event_printer;
 mod export;
+mod files;
 pub(crate) mod forward;
 mod help;
 pub(crate) mod history;
@@ -49,6 +50,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
     }
     match command {
         CliCommand::Tree(args) => tree::run(args, context),
+        CliCommand::Files(args) => files::run(args, context),
         CliCommand::Diff(args) => diff::run(args, context),
         CliCommand::Verify(args) => verify::run(args, context),
         CliCommand::Watch(args) => watch::run(args, context),

@@ -315,7 +315,7 @@ impl<'d, 'a> LineWriter<'d, 'a> {
             started_at_ms: step.time,
             ended_at_ms: None,
             detail: None,
-            writes: None,
+            writes: Box::default(),
         };
         let Some(extra) = &call.extra else { return base };
         TrajectoryCall {

@@ -368,7 +368,6 @@ impl<'a> StepMaker<'a, '_> {
             let id = self.call_id(call, *place);
             let (arguments, has_no_arguments) = self.arguments(call);
             results.extend(self.result(call, id.clone()));
-            let writes = call.id.as_ref().and_then(|id| self.source.detail?.writes.get(id));
             step.tool_calls.push(WrittenCall {
                 tool_call_id: id,
                 function_name: &call.name,
@@ -381,7 +380,7 @@ impl<'a> StepMaker<'a, '_> {
                         started_at_ms: call.started_at_ms,
                         ended_at_ms: call.ended_at_ms,
                         detail: call.detail.clone(),
-                        writes: writes.cloned(),
+                        writes: call.writes.clone(),
                         has_no_id: call.id.is_none(),
                         has_no_arguments,
                     },

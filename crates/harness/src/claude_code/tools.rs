@@ -98,7 +98,7 @@ pub(super) fn begin<'a>(
     }
     let arguments = ToolArguments::parse(json);
     if WRITING_TOOLS.contains(&name) {
-        call.writes = arguments.file().cloned();
+        call.writes = arguments.file().cloned().into_iter().collect();
     }
     if name.starts_with(MCP_PREFIX) {
         call.starts_run = arguments.run_id().cloned();

@@ -21,6 +21,7 @@ use subscope_model::{
 };
 
 use super::{
+    exec::FileChange,
     prompts::emit_prompt,
     tools::{self, first_text},
 };
@@ -109,6 +110,7 @@ struct Item<'a> {
     aggregated_output: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
     prompt: Option<&'a RawValue>,
+    changes: Option<Vec<FileChange<'a>>>,
     model: Str<'a>,
     receiver_thread_ids: Option<Vec<Str<'a>>>,
     #[serde(rename = "kind")]
@@ -244,6 +246,7 @@ impl AppServer {
                 class,
                 digest,
                 detail: item.detail().map(Into::into),
+                writes: item.changes.iter().flatten().filter_map(|change| change.path.0.clone()).collect(),
                 spawn,
                 has_local_id: true,
                 ..CallBegin::default()

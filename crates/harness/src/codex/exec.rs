@@ -54,7 +54,15 @@ pub(super) struct Item<'a> {
     aggregated_output: Option<&'a RawValue>,
     receiver_thread_ids: Option<Vec<Str<'a>>>,
     prompt: Option<&'a RawValue>,
+    changes: Option<Vec<FileChange<'a>>>,
     agents_states: Option<BTreeMap<String, AgentState<'a>>>,
+}
+
+/// A file that a patch changes.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct FileChange<'a> {
+    pub(super) path: Str<'a>,
 }
 
 /// State of an agent at the end of a call.
@@ -115,6 +123,7 @@ impl Exec {
                 detail: [&item.command, &item.query, &item.server]
                     .into_iter()
                     .find_map(|text| text.0.clone()),
+                writes: item.changes.iter().flatten().filter_map(|change| change.path.0.clone()).collect(),
                 has_local_id: true,
                 is_renumbered: true,
                 ..CallBegin::default()

@@ -10,7 +10,7 @@ use subscope_decode::{
 };
 use subscope_model::{CallBegin, Outcome, RawJson, SpawnInput, SpawnMode, ToolClass};
 
-use crate::common::tools::class_of;
+use crate::common::tools::{class_of, patched_files};
 
 /// The tool that starts an agent. Its namespace is configurable; hooks write both without a separator.
 const SPAWN_TOOL: &str = "spawn_agent";
@@ -93,6 +93,7 @@ pub(super) fn with_begin(
         });
     } else {
         call.detail = parsed.cmd.0.or_else(|| ToolArguments::parse(json).detail());
+        call.writes = patched_files(name, json).into_iter().map(Cow::Owned).collect();
     }
     each(call);
 }

@@ -25,6 +25,7 @@ fn call(name: &str, status: ToolStatus, at: Millis) -> ToolCall {
         ended_at_ms: None,
         duration_ms: None,
         detail: None,
+        writes: Box::default(),
         input: None,
         result: None,
     }

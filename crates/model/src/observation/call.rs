@@ -51,8 +51,8 @@ pub struct CallBegin<'a> {
     pub digest: u64,
     /// Short description of its target.
     pub detail: Option<Cow<'a, str>>,
-    /// The file it writes.
-    pub writes: Option<Cow<'a, str>>,
+    /// The files that it writes.
+    pub writes: Vec<Cow<'a, str>>,
     /// Timeout in seconds, if known.
     pub timeout_s: Option<u64>,
     /// Arguments of a spawn tool.

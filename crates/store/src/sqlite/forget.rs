@@ -126,7 +126,7 @@ fn delete_rows(db: &Transaction<'_>, session: &SessionId, rev: u64) -> rusqlite:
         db.execute(&format!("DELETE FROM {table_and_filter}"), [session.as_str()])?;
     }
     let Some(no) = super::write::session_no(db, session)? else { return Ok(0) };
-    for table in ["trees", "agents", "quarters", "at_work", "slow_calls", "facts"] {
+    for table in ["trees", "agents", "quarters", "at_work", "slow_calls", "top_agents", "facts"] {
         db.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
     }
     db.execute(

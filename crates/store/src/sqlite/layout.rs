@@ -146,6 +146,29 @@ pub(super) static SLOW_CALLS: Table = Table::new(
     3,
     Conflict::Fail,
 );
+pub(super) static TOP_AGENTS: Table = Table::new(
+    "top_agents",
+    &[
+        Column("session_no", Integer, Covered),
+        Column("agent", Text, Covered),
+        Column("started_ms", MaybeInteger, Covered),
+        Column("name", Text, Covered),
+        Column("agents", Integer, Covered),
+        Column("calls", Integer, Covered),
+        Column("errors", Integer, Covered),
+        Column("denied", Integer, Covered),
+        Column("busy_ms", Integer, Covered),
+        Column("input", Integer, Covered),
+        Column("output", Integer, Covered),
+        Column("cache_read", Integer, Covered),
+        Column("cache_write", Integer, Covered),
+        Column("floor", Integer, Covered),
+        Column("cost", Integer, Covered),
+    ],
+    // The table came with the sums.
+    16,
+    Conflict::Replace,
+);
 pub(super) static SOURCES: Table = Table::new(
     "sources",
     &[
@@ -242,7 +265,7 @@ pub(super) static LOOKS: Table = Table::new(
 );
 
 /// All tables whose rows are checked. The others are indexes of these (`*_keys`, `*_of`) and counters (`meta`).
-pub(super) static CHECKED: [&Table; 16] = [
+pub(super) static CHECKED: [&Table; 17] = [
     &SESSIONS,
     &TREES,
     &FACTS,
@@ -250,6 +273,7 @@ pub(super) static CHECKED: [&Table; 16] = [
     &QUARTERS,
     &AT_WORK,
     &SLOW_CALLS,
+    &TOP_AGENTS,
     &SOURCES,
     &HELD,
     &HOLDINGS,

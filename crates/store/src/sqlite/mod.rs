@@ -146,8 +146,8 @@ pub struct SqliteStore {
     next_rev: u64,
     /// Whether rows have sums; not in a store of an older version that is only read.
     has_sums: bool,
-    /// Whether it has figures by quarter-hour.
-    has_quarters: bool,
+    /// Whether it has all tables of figures.
+    has_figures: bool,
     /// Whether it keeps what the user has seen.
     has_looks: bool,
     packer: Packer,
@@ -182,18 +182,18 @@ impl SqliteStore {
             return Err(database_error(repair::malformed()));
         }
         let mut db = connect(&path, access).map_err(database_error)?;
-        let (mut has_sums, mut has_quarters, mut has_looks) = (true, true, true);
+        let (mut has_sums, mut has_figures, mut has_looks) = (true, true, true);
         match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
             schema::VERSION => {}
             // Only statistics and forwarding need what they lack, and statistics can be made of trees.
             schema::WITHOUT_WORK | schema::WITHOUT_REV | schema::WITHOUT_SUMS if access == Access::Read => {
-                (has_sums, has_quarters, has_looks) = (false, false, false);
+                (has_sums, has_figures, has_looks) = (false, false, false);
             }
-            schema::WITHOUT_QUARTERS if access == Access::Read => {
-                (has_quarters, has_looks) = (false, false);
+            schema::WITHOUT_QUARTERS | schema::WITHOUT_LOOKS if access == Access::Read => {
+                (has_figures, has_looks) = (false, false);
             }
-            schema::WITHOUT_LOOKS if access == Access::Read => has_looks = false,
-            found @ schema::WITHOUT_WORK..=schema::WITHOUT_LOOKS => {
+            schema::WITHOUT_TOP_AGENTS if access == Access::Read => has_figures = false,
+            found @ schema::WITHOUT_WORK..=schema::WITHOUT_TOP_AGENTS => {
                 schema::upgrade(&mut db, found).map_err(database_error)?;
             }
             0 if repair::has_tables(&db).map_err(database_error)? => {
@@ -226,7 +226,7 @@ impl SqliteStore {
             next_seq,
             next_rev,
             has_sums,
-            has_quarters,
+            has_figures,
             has_looks,
             packer: Packer::default(),
             _lock: lock,

@@ -7,12 +7,14 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueR
 use serde::Deserialize;
 use subscope_model::{
     AgentId, Event, Looks, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
-    StatsRow, Text, Tree, Usage, Zone,
+    StatsRow, Text, TopRow, Tree, Usage, Zone,
 };
 
 use super::{
     FILE, SharedHistory, SqliteStore, deferred_index,
-    layout::{AT_WORK, FACTS, INBOX, INBOX_PARTS, QUARTERS, SESSIONS, SLOW_CALLS, SOURCES, TREES, Table},
+    layout::{
+        AT_WORK, FACTS, INBOX, INBOX_PARTS, QUARTERS, SESSIONS, SLOW_CALLS, SOURCES, TOP_AGENTS, TREES, Table,
+    },
     looks, pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys::unpack_keys,
@@ -94,13 +96,19 @@ const AFTER_SESSION: usize = 7;
 const FIGURES: &str = "FROM quarters WHERE quarter BETWEEN ?1 AND ?2 ORDER BY session_no";
 
 fn figures_row(row: &Row<'_>) -> rusqlite::Result<QuarterFigures> {
-    let number = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
     let by: u8 = row.get(2)?;
+    let by = By::ALL.into_iter().find(|known| *known as u8 == by);
+    Ok((row.get(1)?, by.ok_or(rusqlite::Error::IntegralValueOutOfRange(2, 0))?, stats_row(row, 1)?))
+}
+
+/// Reads a row's figures: the name and what follows it, which belongs to so many sessions.
+fn stats_row(row: &Row<'_>, sessions: u64) -> rusqlite::Result<StatsRow> {
+    let number = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
     let floor: u8 = row.get(13)?;
     let usage = Usage::new(number(9)?, number(10)?, number(11)?, number(12)?);
-    let figures = StatsRow {
+    Ok(StatsRow {
         name: row.get_ref(3)?.as_str()?.into(),
-        sessions: 1,
+        sessions,
         agents: number(4)?,
         tool_calls: number(5)?,
         tool_errors: number(6)?,
@@ -109,9 +117,7 @@ fn figures_row(row: &Row<'_>) -> rusqlite::Result<QuarterFigures> {
         usage: Usage { floor: floor & TOKENS_FLOOR > 0, ..usage },
         cost_micro_usd: number(14)?,
         cost_floor: floor & COST_FLOOR > 0,
-    };
-    let by = By::ALL.into_iter().find(|known| *known as u8 == by);
-    Ok((row.get(1)?, by.ok_or(rusqlite::Error::IntegralValueOutOfRange(2, 0))?, figures))
+    })
 }
 
 /// Joins the parts of inbox rows that belong to a session, `?1`.
@@ -525,6 +531,25 @@ impl SqliteStore {
                 true
             })
         })?;
+        let columns = TOP_AGENTS.checked_columns(self.has_sums);
+        let sql =
+            format!("SELECT {columns} FROM top_agents JOIN sessions ON no = session_no WHERE last_ms >= ?1");
+        self.select(&sql, [from], |row| {
+            if !TOP_AGENTS.is_read_intact(row)? {
+                is_intact = false;
+                return Ok(());
+            }
+            if let Some(session) = sessions.get(&row.get::<_, i64>(0)?) {
+                sums.add_agent(TopRow {
+                    session_id: session.id.clone(),
+                    session_title: session.title.clone(),
+                    agent_id: Some(AgentId(row.get(1)?)),
+                    started_at_ms: row.get(2)?,
+                    row: stats_row(row, 1)?,
+                });
+            }
+            Ok(())
+        })?;
         Ok(is_intact.then(|| sums.finish()))
     }
 
@@ -573,7 +598,7 @@ impl History for SqliteStore {
     }
 
     fn stats_with(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Stats> {
-        if !self.has_quarters {
+        if !self.has_figures {
             return self.stats_of_trees(query, unsaved, Vec::new());
         }
         match self.stats_of_rows(query, unsaved)? {

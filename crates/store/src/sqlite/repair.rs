@@ -21,7 +21,7 @@ use super::{
     Access, FILE, LOCK, OpenError, SqliteStore, backup, clamp, connect, create_private_folder, forget,
     layout::{
         AGENTS, AT_WORK, CHANGES, FACTS, HELD, HOLDINGS, INBOX, INBOX_PARTS, KIN, LOOKS, QUARTERS, SESSIONS,
-        SLOW_CALLS, SOURCES, TREES, Table, UNSETTLED,
+        SLOW_CALLS, SOURCES, TOP_AGENTS, TREES, Table, UNSETTLED,
     },
     lock, looks, pack,
     pack::Packer,
@@ -357,7 +357,7 @@ fn keep_tree(
 
 /// Tables whose rows belong to a session, with the place of its number. The last ones are made from trees: their rows are
 /// kept of sessions whose tree is lost.
-const OF_SESSIONS: [(&Table, usize); 9] = [
+const OF_SESSIONS: [(&Table, usize); 10] = [
     (&SOURCES, 1),
     (&HELD, 0),
     (&HOLDINGS, 1),
@@ -368,6 +368,7 @@ const OF_SESSIONS: [(&Table, usize); 9] = [
     (&QUARTERS, 0),
     (&AT_WORK, 0),
     (&SLOW_CALLS, 0),
+    (&TOP_AGENTS, 0),
 ];
 /// How many of them are not made from trees.
 const NOT_OF_TREES: usize = 5;

@@ -6,13 +6,13 @@ use rusqlite::{Connection, Transaction};
 use subscope_model::Tree;
 
 use super::{
-    layout::{CHECKED, LOOKS, QUARTERS, Table},
+    layout::{CHECKED, LOOKS, QUARTERS, TOP_AGENTS, Table},
     pack,
-    write::{write_quarters, write_work},
+    write::{write_quarters, write_top_agents, write_work},
 };
 
 /// Schema version, stored as `PRAGMA user_version`; 0 in a file that has no tables yet.
-pub(super) const VERSION: i64 = 6;
+pub(super) const VERSION: i64 = 7;
 /// Version without the tables of [`WORK_TABLES`], which is brought up to date.
 pub(super) const WITHOUT_WORK: i64 = 1;
 /// Version without the column of [`REV_COLUMN`], which is brought up to date.
@@ -25,6 +25,8 @@ pub(super) const WITHOUT_QUARTERS: i64 = 4;
 
 /// Version without the table of [`LOOKS_TABLE`], which is brought up to date.
 pub(super) const WITHOUT_LOOKS: i64 = 5;
+/// Version without the table of [`TOP_AGENTS_TABLE`], which is brought up to date.
+pub(super) const WITHOUT_TOP_AGENTS: i64 = 6;
 
 /// Bits of `quarters.floor`.
 pub(super) const TOKENS_FLOOR: u8 = 1;
@@ -119,6 +121,16 @@ const LOOKS_TABLE: &str = "
 CREATE TABLE looks(session TEXT PRIMARY KEY, facts TEXT NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
+/// Table that versions 1 to 6 do not have: the subagents of a session with the greatest figures, their own.
+const TOP_AGENTS_TABLE: &str = "
+CREATE TABLE top_agents(
+    session_no INTEGER NOT NULL, agent TEXT NOT NULL, started_ms INTEGER, name TEXT NOT NULL,
+    agents INTEGER NOT NULL, calls INTEGER NOT NULL, errors INTEGER NOT NULL, denied INTEGER NOT NULL,
+    busy_ms INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL, floor INTEGER NOT NULL, cost INTEGER NOT NULL,
+    PRIMARY KEY(session_no, agent)) WITHOUT ROWID;
+";
+
 /// Files that the rows of sessions were derived from, each with its state when the rows were: a file may have lines of
 /// several sessions.
 const SOURCES: &str = "
@@ -139,7 +151,10 @@ fn add_sums(db: &Transaction<'_>, tables: &[&Table]) -> rusqlite::Result<()> {
 /// Adds what an older version lacks, and fills it from the trees, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
-    transaction.execute_batch(LOOKS_TABLE)?;
+    transaction.execute_batch(TOP_AGENTS_TABLE)?;
+    if found < WITHOUT_TOP_AGENTS {
+        transaction.execute_batch(LOOKS_TABLE)?;
+    }
     if found < WITHOUT_LOOKS {
         transaction.execute_batch("DROP TABLE days")?;
         transaction.execute_batch(QUARTERS_TABLE)?;
@@ -159,14 +174,13 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
         transaction.execute_batch(WORK_TABLES)?;
     }
     let lack_sums: &[&Table] = match found {
-        WITHOUT_LOOKS => &[&LOOKS],
-        WITHOUT_QUARTERS => &[&LOOKS, &QUARTERS],
+        WITHOUT_TOP_AGENTS => &[&TOP_AGENTS],
+        WITHOUT_LOOKS => &[&TOP_AGENTS, &LOOKS],
+        WITHOUT_QUARTERS => &[&TOP_AGENTS, &LOOKS, &QUARTERS],
         _ => &CHECKED,
     };
     add_sums(&transaction, lack_sums)?;
-    if found < WITHOUT_LOOKS {
-        fill_from_trees(&transaction, found)?;
-    }
+    fill_from_trees(&transaction, found)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()
 }
@@ -179,7 +193,10 @@ fn fill_from_trees(transaction: &Transaction<'_>, found: i64) -> rusqlite::Resul
         let tree = pack::unpack(row.get(1)?).ok().and_then(|body| serde_json::from_slice::<Tree>(&body).ok());
         // A tree of another version of the model has other rules: the next index run rebuilds it.
         let Some(tree) = tree else { continue };
-        write_quarters(transaction, row.get(0)?, &tree)?;
+        write_top_agents(transaction, row.get(0)?, &tree)?;
+        if found < WITHOUT_LOOKS {
+            write_quarters(transaction, row.get(0)?, &tree)?;
+        }
         if found == WITHOUT_WORK {
             write_work(transaction, row.get(0)?, &tree)?;
         }
@@ -197,6 +214,7 @@ pub(super) fn create(db: &mut Connection, first: i64) -> rusqlite::Result<()> {
     transaction.execute_batch(FACTS_TABLE)?;
     transaction.execute_batch(QUARTERS_TABLE)?;
     transaction.execute_batch(LOOKS_TABLE)?;
+    transaction.execute_batch(TOP_AGENTS_TABLE)?;
     add_sums(&transaction, &CHECKED)?;
     transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1), ('next_rev', ?1)", [first])?;
     transaction.pragma_update(None, "user_version", VERSION)?;

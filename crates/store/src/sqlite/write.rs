@@ -3,12 +3,17 @@
 use std::os::unix::ffi::OsStrExt;
 
 use hashbrown::HashSet;
-use rusqlite::{Transaction, params};
-use subscope_model::{Event, SessionId, SessionRow, SessionStatus, TraceSpan, Tree};
+use rusqlite::{Statement, ToSql, Transaction, params, params_from_iter};
+use subscope_model::{
+    AgentId, Event, SessionId, SessionRow, SessionStatus, StatsRow, TopRow, TraceSpan, Tree,
+};
 
 use super::{
     SqliteStore, deferred_index,
-    layout::{AGENTS, AT_WORK, CHANGES, FACTS, INBOX_PARTS, QUARTERS, SLOW_CALLS, SOURCES, TREES, UNSETTLED},
+    layout::{
+        AGENTS, AT_WORK, CHANGES, FACTS, INBOX_PARTS, QUARTERS, SLOW_CALLS, SOURCES, TOP_AGENTS, TREES,
+        UNSETTLED,
+    },
     pack::Packer,
     query::{clamp, select_one},
     schema::{COST_FLOOR, TOKENS_FLOOR},
@@ -130,6 +135,7 @@ pub(super) fn write_session(
         ])?;
     }
     write_quarters(db, no, tree)?;
+    write_top_agents(db, no, tree)?;
     Ok(write_work(db, no, tree)?)
 }
 
@@ -150,24 +156,39 @@ pub(super) fn write_quarters(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusq
     db.prepare_cached("DELETE FROM quarters WHERE session_no = ?1")?.execute([no])?;
     let mut add = db.prepare_cached(QUARTERS.insert())?;
     for ((quarter, by, name), row) in quarters(tree) {
-        add.execute(params![
-            no,
-            quarter,
-            by as u8,
-            name,
-            clamp(row.agents),
-            clamp(row.tool_calls),
-            clamp(row.tool_errors),
-            clamp(row.tools_denied),
-            clamp(row.busy_ms),
-            clamp(row.usage.input_tokens),
-            clamp(row.usage.output_tokens),
-            clamp(row.usage.cache_read_tokens),
-            clamp(row.usage.cache_write_tokens),
-            u8::from(row.usage.floor) * TOKENS_FLOOR + u8::from(row.cost_floor) * COST_FLOOR,
-            clamp(row.cost_micro_usd),
-        ])?;
+        write_figures(&mut add, params![no, quarter, by as u8, name], &row)?;
     }
+    Ok(())
+}
+
+/// Replaces a session's subagents with the greatest figures.
+pub(super) fn write_top_agents(db: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM top_agents WHERE session_no = ?1")?.execute([no])?;
+    let mut add = db.prepare_cached(TOP_AGENTS.insert())?;
+    for TopRow { agent_id, started_at_ms, row, .. } in stats::top_agents(tree) {
+        let agent = agent_id.as_ref().map_or(AgentId::ROOT, |agent| agent.as_str());
+        write_figures(&mut add, params![no, agent, started_at_ms, &*row.name], &row)?;
+    }
+    Ok(())
+}
+
+/// Adds a row of figures: four columns of its table, then those of the figures, as [`super::query`] reads them.
+fn write_figures(add: &mut Statement<'_>, of: &[&dyn ToSql], row: &StatsRow) -> rusqlite::Result<()> {
+    let figures: [i64; 11] = [
+        clamp(row.agents),
+        clamp(row.tool_calls),
+        clamp(row.tool_errors),
+        clamp(row.tools_denied),
+        clamp(row.busy_ms),
+        clamp(row.usage.input_tokens),
+        clamp(row.usage.output_tokens),
+        clamp(row.usage.cache_read_tokens),
+        clamp(row.usage.cache_write_tokens),
+        (u8::from(row.usage.floor) * TOKENS_FLOOR + u8::from(row.cost_floor) * COST_FLOOR).into(),
+        clamp(row.cost_micro_usd),
+    ];
+    let figures = figures.iter().map(|figure| figure as &dyn ToSql);
+    add.execute(params_from_iter(of.iter().copied().chain(figures)))?;
     Ok(())
 }
 

@@ -84,12 +84,21 @@ pub(crate) fn check(which: &str, store: &mut dyn FilledStore) -> Answers {
         (0, 0, 0),
         "{which}"
     );
+    assert_eq!((later.top_sessions.len(), later.top_agents.len()), (0, 0), "{which}");
     let until = of(StatsQuery { until: Some(newest), ..StatsQuery::default() });
     assert_eq!(until, stats, "{which}");
     let calls: u32 = trees.iter().map(|tree| tree.summary.tool_calls).sum();
     assert_eq!(stats.total.tool_calls, u64::from(calls), "{which}");
     assert_eq!(stats.total.sessions, trees.len() as u64, "{which}");
     assert_eq!(stats.by_tool.iter().map(|row| row.tool_calls).sum::<u64>(), u64::from(calls), "{which}");
+    if let Some(top) = stats.top_agents.first() {
+        let mut agents = trees.iter().flat_map(|tree| &tree.agents).filter(|agent| !agent.id.is_root());
+        let dearest = agents.clone().filter_map(|agent| agent.cost_micro_usd).max().unwrap_or(0);
+        let agent = agents.find(|agent| Some(&agent.id) == top.agent_id.as_ref()).unwrap();
+        assert_eq!((&*top.row.name, top.started_at_ms), (&*agent.title(), agent.started_at_ms), "{which}");
+        assert_eq!(agent.cost_micro_usd.unwrap_or(0), dearest, "{which}");
+        assert_eq!(i64::try_from(top.row.cost_micro_usd), Ok(dearest), "{which}");
+    }
     let agent = trees[2].agents.last().unwrap().id.clone();
     let found = store.agents_with_prefix(agent.as_str().get(..6).unwrap(), 5).unwrap();
     assert_eq!(found, [(trees[2].session.id.clone(), agent.clone())], "{which}");
@@ -130,8 +139,17 @@ fn assert_statistics_add_up(stats: &Stats, which: &str) {
     assert!(stats.slowest.is_sorted_by_key(|call| std::cmp::Reverse(call.duration_ms)), "{which}");
     if !stats.without.is_empty() {
         assert!(stats.slowest.is_empty() && stats.concurrency.spans.is_empty(), "{which}");
-        assert_eq!(stats.without.iter().map(|name| &**name).collect::<Vec<_>>(), ["slowest", "concurrency"]);
+        assert!(stats.top_sessions.is_empty() && stats.top_agents.is_empty(), "{which}");
+        let without = ["slowest", "top_sessions", "top_agents", "concurrency"];
+        assert_eq!(stats.without.iter().map(|name| &**name).collect::<Vec<_>>(), without);
         return;
+    }
+    let of_sessions: Vec<&StatsRow> = stats.top_sessions.iter().map(|top| &top.row).collect();
+    assert_eq!(figures(&of_sessions), all, "{which}: there are fewer sessions than a list has");
+    assert!(!stats.top_agents.is_empty(), "{which}");
+    for rows in [&stats.top_sessions, &stats.top_agents] {
+        assert!(rows.is_sorted_by_key(|top| std::cmp::Reverse(top.row.cost_micro_usd)), "{which}: {rows:?}");
+        assert!(rows.iter().all(|top| top.session_title.is_some() && top.row.sessions == 1), "{which}");
     }
     assert!(
         !stats.slowest.is_empty() && stats.slowest.iter().all(|call| call.session_title.is_some()),

@@ -297,7 +297,7 @@ impl Reader {
             by_project: named(of(&[Dimension::Project]), Dimension::Project),
             by_harness: named(of(&[Dimension::Harness]), Dimension::Harness),
             // They need the trees of all sessions.
-            without: vec!["slowest".into(), "concurrency".into()],
+            without: ["slowest", "top_sessions", "top_agents", "concurrency"].map(Into::into).into(),
             ..Stats::default()
         };
         stats.by_day.sort_by(|one, other| other.name.cmp(&one.name));

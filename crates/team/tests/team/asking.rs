@@ -41,7 +41,7 @@ fn commands_ask_the_server_by_option_variable_or_settings() {
     assert!(tree.contains("Explore"), "{tree}");
     let stats = asking.ask_json(&server.url, &["stats", "--json"]);
     assert_eq!(stats["total"]["sessions"], 1);
-    assert_eq!(stats["without"], serde_json::json!(["slowest", "concurrency"]));
+    assert_eq!(stats["without"], serde_json::json!(["slowest", "top_sessions", "top_agents", "concurrency"]));
     let word = machine.sessions()[0]["title"].as_str().unwrap().split_whitespace().next().unwrap().to_owned();
     let hits = asking.ask_json(&server.url, &["search", &word, "--json"]);
     assert!(!hits["hits"].as_array().unwrap().is_empty());

@@ -74,6 +74,7 @@ fn strip(tree: &mut Value) {
         }
         for call in agent["tools"].as_array_mut().unwrap() {
             call["detail"].take();
+            call.as_object_mut().unwrap().remove("writes");
         }
     }
 }

@@ -84,10 +84,9 @@ impl Recording<'_, '_> {
         let name = self.facts.intern(fact.name);
         // Most details are unlike all others. The file that a call writes is often its detail.
         let detail: Option<Text> = fact.detail.as_deref().map(Text::from);
-        let writes: Option<Text> = fact
-            .writes
-            .as_deref()
-            .map(|file| detail.clone().filter(|known| **known == *file).unwrap_or_else(|| file.into()));
+        let is_detail = |file: &str| detail.clone().filter(|known| **known == *file);
+        let writes = fact.writes.iter().map(|file| is_detail(file).unwrap_or_else(|| file.as_ref().into()));
+        let writes: Box<[Text]> = writes.collect();
         let call = self.facts.call_mut(number);
         if fact.class != ToolClass::Other {
             call.class = fact.class;
@@ -110,7 +109,9 @@ impl Recording<'_, '_> {
         {
             call.detail = Some((kind, detail));
         }
-        call.writes = call.writes.take().or(writes);
+        if call.writes.is_empty() {
+            call.writes = writes;
+        }
         if let Some(input) = fact.input.filter(|_| self.keep == FactDetail::Payloads) {
             let payloads = call.payloads.get_or_insert_with(Default::default);
             record_payload(&mut payloads.input, self.actor, self.observation, input, self.inlines_payloads);

@@ -1,6 +1,6 @@
 //! Facts about tool calls: owner, begin, ends, payloads, and the agent that a spawn call starts.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use smallvec::SmallVec;
 use subscope_model::{Basis, Millis, Outcome, Payload, SourceKind, SpawnMode, SpawnTotals, Text, ToolClass};
 
@@ -111,7 +111,9 @@ pub(crate) struct CallFacts {
     /// Whether a source has its arguments: calls without known ones are not equal.
     pub(crate) has_arguments: bool,
     pub(crate) detail: Option<(SourceKind, Text)>,
-    pub(crate) writes: Option<Text>,
+    /// The files that it writes. Facts of earlier versions have one, or `null`.
+    #[serde(deserialize_with = "one_or_several")]
+    pub(crate) writes: Box<[Text]>,
     #[serde(with = "list")]
     pub(crate) ends: SmallVec<[CallEndFact; 1]>,
     /// Longest reported duration; recorded only from ends without a time.
@@ -120,6 +122,19 @@ pub(crate) struct CallFacts {
     pub(crate) left_running: bool,
     pub(crate) payloads: Option<Box<CallPayloads>>,
     pub(crate) spawn: Option<Box<SpawnCallFacts>>,
+}
+
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Text]>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Several(Box<[Text]>),
+        One(Option<Text>),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Several(files) => files,
+        Written::One(file) => file.into_iter().collect(),
+    })
 }
 
 /// Arguments and result of a call.

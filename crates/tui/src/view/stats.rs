@@ -8,7 +8,7 @@ use subscope_render::{
     Ink, Style,
     chart::{bar, sparkline},
     style::StyledLine,
-    table::{group_lines, slow_call},
+    table::{DEAREST_AGENTS, DEAREST_SESSIONS, dearest, group_lines, slow_call, top_lines},
     text,
 };
 
@@ -55,6 +55,15 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         let mut left = day_lines(&days, &halves);
         left.extend(concurrency_lines(&stats.concurrency, &state.settings.zone, &halves));
         lines.extend(side_by_side(left, groups(stats, &halves), half + 3));
+    }
+    for (title, rows) in [(DEAREST_SESSIONS, &stats.top_sessions), (DEAREST_AGENTS, &stats.top_agents)] {
+        let rows = dearest(rows);
+        let mut own = top_lines(title, &rows, &style).into_iter();
+        lines.extend(own.next().into_iter().flat_map(|heading| [StyledLine::default(), heading]));
+        for (line, top) in own.zip(rows) {
+            let place = Place { session: top.session_id.clone(), agent: top.agent_id.clone() };
+            lines.push_link(line, Some(place));
+        }
     }
     if !stats.slowest.is_empty() {
         lines.push(StyledLine::default());

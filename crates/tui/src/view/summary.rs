@@ -1,10 +1,16 @@
 //! Summary view: totals of the selected session.
 
 use ratatui::layout::Rect;
-use subscope_render::{breakdown::breakdown, style::StyledLine, summary::summary_lines, table::stats_lines};
+use subscope_render::{
+    breakdown::breakdown, changed_files::file_lines, style::StyledLine, summary::summary_lines,
+    table::stats_lines,
+};
 
 use super::paint::Canvas;
 use crate::state::{Panel, UiState};
+
+/// Most changed files that are listed.
+const MOST_FILES: usize = 50;
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let Some(tree) = state.tree() else { return };
@@ -13,6 +19,11 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let mut lines = summary_lines(tree, &style);
     lines.push(StyledLine::default());
     lines.extend(stats_lines(&breakdown(tree), &style));
+    let files = file_lines(tree, MOST_FILES, &style);
+    if !files.is_empty() {
+        lines.push(StyledLine::default());
+        lines.extend(files);
+    }
     let height = usize::from(inner.height);
     let most = lines.len().saturating_sub(height);
     let down = state.reading.summary_down.min(most);
