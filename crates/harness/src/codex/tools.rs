@@ -280,6 +280,65 @@ pub(super) fn words(raw: Option<&RawValue>) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use subscope_decode::Hint;
+    use subscope_model::{Decoded, Fact, SourceId};
+
+    use crate::codex::{APP_SERVER, EXEC, ROLLOUT};
+
+    #[test]
+    fn each_source_says_which_files_a_patch_changes() {
+        const PATCH: &str =
+            r"*** Begin Patch\n*** Update File: a.rs\n@@\n-1\n+2\n*** Add File: b.rs\n+1\n*** End Patch";
+        let changes =
+            r#""changes":[{"path":"a.rs","kind":"update"},{"kind":"add","path":"b.rs"},{"kind":"add"}]"#;
+        let meta = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{"id":"t","cwd":"/shop"}}"#;
+        let response = |payload: &str| {
+            format!(
+                "{meta}\n{{\"timestamp\":\"2026-01-01T00:00:01Z\",\"type\":\"response_item\",\"payload\":{payload}}}\n"
+            )
+        };
+        let shell = PATCH.replace('\\', r"\\");
+        for (dialect, lines) in [
+            (
+                ROLLOUT,
+                response(&format!(
+                    r#"{{"type":"custom_tool_call","call_id":"c","name":"apply_patch","input":"{PATCH}"}}"#
+                )),
+            ),
+            (
+                ROLLOUT,
+                response(&format!(
+                    r#"{{"type":"function_call","call_id":"c","name":"shell","arguments":"{{\"command\":[\"apply_patch\",\"{shell}\"]}}"}}"#
+                )),
+            ),
+            (
+                EXEC,
+                format!(
+                    "{{\"type\":\"item.started\",\"item\":{{\"id\":\"i\",\"type\":\"file_change\",{changes}}}}}\n"
+                ),
+            ),
+            (
+                APP_SERVER,
+                format!(
+                    "{{\"method\":\"thread/started\",\"params\":{{\"thread\":{{\"id\":\"t\"}}}}}}\n{{\"method\":\"item/started\",\"params\":{{\"threadId\":\"t\",\"turnId\":\"u\",\"item\":{{\"id\":\"i\",\"type\":\"fileChange\",{changes}}}}}}}\n"
+                ),
+            ),
+        ] {
+            let hint = Hint { source: SourceId(0), session: Some("t".to_owned()), ..Hint::default() };
+            let mut found = Vec::new();
+            let mut sink = |decoded: Decoded<'_, '_>| {
+                if let Decoded::Observation(seen) = decoded
+                    && let Fact::CallBegin(call) = &seen.fact
+                {
+                    found.push(call.writes.iter().map(ToString::to_string).collect::<Vec<_>>());
+                }
+            };
+            let mut decoder = dialect.decoder(&hint);
+            decoder.push(lines.as_bytes(), &mut sink);
+            decoder.flush(&mut sink);
+            assert_eq!(found, [["a.rs", "b.rs"]], "{lines}");
+        }
+    }
 
     #[test]
     fn outcome_is_read_from_the_words_before_the_output_alone() {

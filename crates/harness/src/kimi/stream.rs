@@ -116,7 +116,7 @@ impl Stream {
                     out.emit_made(Fact::Retry {
                         agent: None,
                         attempt: number(line.failed_attempt).unwrap_or(1),
-                        limit: number(line.max_attempts).unwrap_or(1),
+                        limit: number(line.max_attempts).unwrap_or(0),
                         delay_ms: None,
                         error: line.error_message.0.clone().unwrap_or_default(),
                     });

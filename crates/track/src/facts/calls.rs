@@ -206,3 +206,25 @@ impl CallFacts {
         (self.begin.is_none(), self.begin.map(|begin| begin.order))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_call_are_read_as_every_version_wrote_them() {
+        let cases: [(&str, &[&str]); 5] = [
+            ("{}", &[]),
+            (r#"{"writes":null}"#, &[]),
+            (r#"{"writes":"/a"}"#, &["/a"]),
+            (r#"{"writes":[]}"#, &[]),
+            (r#"{"writes":["/a","/b"]}"#, &["/a", "/b"]),
+        ];
+        for (json, files) in cases {
+            let call: CallFacts = serde_json::from_str(json).unwrap();
+            assert!(call.writes.iter().map(|file| &**file).eq(files.iter().copied()), "{json}");
+            let again: CallFacts = serde_json::from_str(&serde_json::to_string(&call).unwrap()).unwrap();
+            assert_eq!(again.writes, call.writes, "{json}");
+        }
+    }
+}
