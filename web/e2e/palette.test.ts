@@ -82,7 +82,34 @@ it("goes to agents of the session on show, and to any agent by its id", async ()
   await page.locator('[role="option"][data-kind="agent"]').first().waitFor();
   await page.keyboard.press("Enter");
   await page.waitForURL(`**/s/${parallel.session}/a/${other?.id}`);
+  // Agents of past sessions by their words, though nothing of them is loaded.
+  await page.goto(server.url);
+  await page.locator('[data-testid="session-card"][data-session-id="elsewhere"]').waitFor();
+  await page.keyboard.press(":");
+  await page.keyboard.type(other ? title(other).toUpperCase() : "");
+  await page.locator('[role="option"][data-kind="agent"]', { hasText: other ? title(other) : "" }).click();
+  await page.waitForURL(`**/s/${parallel.session}/a/${other?.id}`);
   isQuiet(seen);
+});
+
+it("lists the sessions in which a call was denied, of all sessions", async () => {
+  const own = await Server.over("e-denied", "b-parallel", "k-big");
+  const denied = new Recording("e-denied").session;
+  seen = await look(own);
+  const { page } = seen;
+  const listed = page.locator('[data-testid="session-row"]');
+  await expect.poll(() => listed.count()).toBe(3);
+  await page.getByRole("button", { name: "filters" }).click();
+  await page.getByLabel("status", { exact: true }).selectOption("with denied calls");
+  await expect.poll(() => listed.count()).toBe(1);
+  expect(await listed.getAttribute("data-session-id")).toBe(denied);
+  // By words, too.
+  await page.getByLabel("status", { exact: true }).selectOption("any status");
+  await expect.poll(() => listed.count()).toBe(3);
+  await page.getByLabel("find a session").fill("denied:");
+  await expect.poll(() => listed.count()).toBe(1);
+  isQuiet(seen);
+  await own.stop();
 });
 
 it("keeps its order while the server answers", async () => {

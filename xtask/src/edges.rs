@@ -59,7 +59,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // `session`, `decode`: the output of an agent command is read like every session, in this process. `client`:
     // publishes its events. `render`: sanitizes text for a model or a person. Queries go through the host. `guard`: no
     // process outlives a killed server. `harness`: the dialect of the output.
-    ("mcp", &["client", "decode", "harness", "session", "guard", "render"]),
+    ("mcp", &["client", "decode", "harness", "session", "guard", "query", "render"]),
     // It draws lines made by `render`. Its host feeds it; its requests are enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),

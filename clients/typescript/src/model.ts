@@ -506,6 +506,10 @@ export interface SessionRow {
   failed: number;
   /** Number of tool calls, including the root's. */
   tool_calls: number;
+  /** Number of them that failed; `None` in rows stored by older versions, as the next. */
+  tool_errors?: number;
+  /** Number of them that were denied. */
+  tools_denied?: number;
   /** All tokens; `None` if unknown. */
   usage: Usage | null;
   /** Their cost; `None` if no price is known. */
@@ -645,7 +649,7 @@ export interface Stats {
   days: DayGroup[];
   /** The slowest calls, the slowest first; at most 20, and at most 5 of a session. */
   slowest: SlowCall[];
-  /** The sessions with the greatest cost, tokens, active time and number of failed calls, 10 by each; the dearest first. */
+  /** The sessions with the greatest cost, tokens, active time and numbers of failed and denied calls, 10 by each; the dearest first. */
   top_sessions: TopRow[];
   /** The subagents likewise, at most 5 of a session by each; an agent counts on the day on which it started. */
   top_agents: TopRow[];
@@ -661,13 +665,13 @@ export interface Stats {
 export interface SessionPage {
   /** Always [`crate::SESSIONS_SCHEMA`]. */
   schema: string;
-  /** The newest first. */
+  /** In the order that was asked for: the newest first, if none was. */
   sessions: SessionRow[];
   /** Cursor of the next page; `None` on the last one. */
   next: string | null;
 }
 
-/** Ids with a prefix: `GET /api/v1/names`. */
+/** Ids with a prefix, or subagents by words: `GET /api/v1/names`. */
 export interface IdMatches {
   /** Always [`NAMES_SCHEMA`]. */
   schema: string;
@@ -683,6 +687,8 @@ export interface AgentName {
   session_id: string;
   /** The agent. */
   agent_id: string;
+  /** Type and description; only of an agent that was found by them. */
+  title?: string;
 }
 
 /** Number of hits with one value, for a filter. */

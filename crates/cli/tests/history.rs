@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use common::{env, json, listed, run, told};
+use common::{env, json, listed, run, serving::Serving, told};
 use serde_json::{Value, json as value};
 use subscope_model::Zone;
 use subscope_render::style::Charset;
@@ -49,6 +49,12 @@ fn tree_of_cut(env: &TestEnv, id: &str) -> Value {
         |line: &&str| line.ends_with(": a transcript was cut or replaced; what it said before stays known");
     assert!(ran.code == Some(0) && warnings.len() == 1 && is_told(&warnings[0]), "{}", ran.stderr);
     json(&ran.stdout)
+}
+
+fn answer_text(env: &TestEnv, words: &str) -> String {
+    let ran = run(env, words, &[]);
+    assert_eq!(told(&ran), (0, ""), "{words}");
+    ran.stdout
 }
 
 fn sessions(env: &TestEnv) -> Vec<Value> {
@@ -390,6 +396,68 @@ fn paths(folder: &Path) -> BTreeSet<PathBuf> {
     entries
         .flat_map(|path| if path.is_dir() { paths(&path) } else { BTreeSet::new() }.into_iter().chain([path]))
         .collect()
+}
+
+/// Ids of the list of `ls` with some options.
+fn listed_with(env: &TestEnv, options: &str) -> Vec<String> {
+    let id = |row: &Value| row["id"].as_str().unwrap().to_owned();
+    listed(answer(env, &format!("ls --json -n 1000 {options}"))).iter().map(id).collect()
+}
+
+#[test]
+fn lists_are_ordered_and_filtered_alike_with_a_hub_and_without() {
+    let env = filled();
+    env.adopt(&recording("2.1.330", "e-denied"));
+    let check = || {
+        let all = sessions(&env);
+        assert_eq!(all.len(), SCENARIOS.len() + 1);
+        let ids = |rows: &[Value]| {
+            rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let figure = |row: &Value, name: &str| row[name].as_i64().unwrap();
+        for (order, name) in [("cost", "cost_micro_usd"), ("calls", "tool_calls"), ("errors", "tool_errors")]
+        {
+            let mut sorted = all.clone();
+            sorted.sort_by_key(|row| (-figure(row, name), row["id"].to_string()));
+            assert_eq!(listed_with(&env, &format!("--sort {order}")), ids(&sorted), "{order}");
+        }
+        let denied: Vec<Value> = all.iter().filter(|row| figure(row, "tools_denied") > 0).cloned().collect();
+        assert_eq!((listed_with(&env, "--denied"), denied.len()), (ids(&denied), 1));
+        let shown = answer_text(&env, "ls --denied");
+        let (head, row) = shown.split_once('\n').unwrap();
+        assert!(
+            head.contains("denied") && row.contains(&figure(&denied[0], "tools_denied").to_string()),
+            "{shown}"
+        );
+        let last = figure(&all[1], "last_event_at_ms");
+        assert_eq!(listed_with(&env, &format!("--since {last}")), ids(&all[..2]));
+        let first = all.iter().map(|row| figure(row, "started_at_ms")).min().unwrap();
+        assert_eq!(listed_with(&env, &format!("--until {}", first + 1)).len(), 1);
+        let folder = all[0]["cwd"].as_str().unwrap();
+        assert_eq!(listed_with(&env, &format!("--project {folder}")), ids(&all));
+        assert_eq!(listed_with(&env, "--project / --failed --denied"), [""; 0]);
+        for (words, expected) in [
+            ("ls --harness claud", "no session is of a harness \"claud\"; did you mean claude-code?"),
+            ("stats --harness codexx", "did you mean codex?"),
+            ("ls --project /nowhere", "/nowhere does not exist, and no session ran there"),
+            ("stats --project /nowhere", "/nowhere does not exist, and no session ran there"),
+            ("ls --sort price", "[possible values: newest, cost,"),
+        ] {
+            let ran = run(&env, words, &[]);
+            assert!(ran.code != Some(0) && ran.stderr.contains(expected), "{words}: {}", ran.stderr);
+        }
+        // A harness that is known, and a folder that exists, have no sessions here: that is an answer.
+        assert_eq!(
+            (listed_with(&env, "--harness codex").len(), listed_with(&env, "--project /usr").len()),
+            (0, 0)
+        );
+    };
+    check();
+    let _serving = Serving::start(&env, "");
+    check();
+    let ran = run(&env, "index /nowhere", &[]);
+    assert_eq!(told(&ran).0, 1);
+    assert!(ran.stderr.contains("cannot read /nowhere"), "{}", ran.stderr);
 }
 
 #[test]

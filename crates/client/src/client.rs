@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use serde::de::DeserializeOwned;
 use subscope_model::{
     AgentId, Health, Hits, IdMatches, Inbox, Jumped, Looks, Millis, OneAgent, Ordered, PermissionAnswered,
-    PermissionDecision, PermissionRequests, SESSIONS_SCHEMA, SearchQuery, SessionId, SessionPage, Stats,
-    StatsQuery, Status, Text, Tree, Zone,
+    PermissionDecision, PermissionRequests, SESSIONS_SCHEMA, SearchQuery, SessionId, SessionOrder,
+    SessionPage, Stats, StatsQuery, Status, Text, Tree, Zone,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 
@@ -283,10 +283,12 @@ impl Queries for Client {
     /// Requests pages until there are as many sessions as wanted. A server itself hides what [`ListQuery::hides_own`]
     /// does, by the words, and knows no [`ListQuery::kept_since`].
     fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
-        let mut after = query.after.as_ref().map(|(at, id)| format!("{at}~{id}"));
+        let mut after = query.after.as_ref().map(|(figure, id)| format!("{figure}~{id}"));
         let mut all = SessionPage { schema: SESSIONS_SCHEMA.into(), ..SessionPage::default() };
         loop {
             let limit = query.limit.saturating_sub(all.sessions.len()).min(MAX_PAGE).to_string();
+            let (since, until) = (query.since.map(|at| at.to_string()), query.until.map(|at| at.to_string()));
+            let order = Some(query.order).filter(|order| *order != SessionOrder::Newest);
             let page: SessionPage = self.get(&with_query(
                 "/api/v1/sessions",
                 &[
@@ -294,6 +296,10 @@ impl Queries for Client {
                     ("after", after.as_deref()),
                     ("live", query.only_live.then_some("true")),
                     ("q", Some(&*query.words).filter(|words| !words.is_empty())),
+                    ("project", query.project.as_deref()),
+                    ("since", since.as_deref()),
+                    ("until", until.as_deref()),
+                    ("sort", order.map(SessionOrder::name)),
                 ],
             ))?;
             all.sessions.extend(page.sessions);
@@ -322,6 +328,11 @@ impl Queries for Client {
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
         let limit = limit.to_string();
         Ok(self.get(&with_query("/api/v1/names", &[("prefix", Some(prefix)), ("limit", Some(&limit))]))?)
+    }
+
+    fn agents_with_words(&mut self, words: &str, limit: usize) -> QueryResult<IdMatches> {
+        let limit = limit.to_string();
+        Ok(self.get(&with_query("/api/v1/names", &[("q", Some(words)), ("limit", Some(&limit))]))?)
     }
 
     fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {

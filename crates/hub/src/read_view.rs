@@ -9,8 +9,8 @@ use std::{
 };
 
 use subscope_model::{
-    AgentId, Event, HITS_SCHEMA, Hits, IdMatches, Looks, Millis, Problem, SearchQuery, SessionId,
-    SessionPage, SessionRow, SessionStatus, Stats, StatsQuery, Tree, Zone,
+    AgentId, AgentName, Event, HITS_SCHEMA, Hits, IdMatches, Looks, Millis, Problem, SearchQuery, SessionId,
+    SessionPage, SessionRow, Stats, StatsQuery, Tree, Zone,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 use subscope_store::{Access, History, OpenError, StoreError, TextIndex};
@@ -134,7 +134,7 @@ impl ReadView<'_> {
         self.read("a session's rows", |store| store.tree(session)).flatten()
     }
 
-    /// Lists sessions, newest first, merging unsaved rows into the stored list.
+    /// Lists sessions, merging unsaved rows into the stored list.
     pub(crate) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
         let unsaved = &self.overlay.unsaved;
         let more = ListQuery { limit: query.limit.saturating_add(unsaved.len()), ..query.clone() };
@@ -144,12 +144,7 @@ impl ReadView<'_> {
         // Unsaved rows count as kept since their first unsaved change.
         let unsaved =
             unsaved.iter().map(|(at, tree)| SessionRow { kept_at_ms: Some(*at), ..SessionRow::of(tree) });
-        let unsaved = unsaved.filter(|row| !query.only_live || row.status == SessionStatus::Live);
-        let unsaved = unsaved.filter(|row| row.matches(&query.words) && !(query.hides_own && row.is_own));
-        all.extend(unsaved.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
-        all.sort_by_cached_key(SessionRow::place);
-        all.truncate(query.limit);
-        all
+        query.select(all.into_iter().chain(unsaved))
     }
 
     /// Sessions by id prefix: unsaved ones first, then stored ones.
@@ -174,6 +169,19 @@ impl ReadView<'_> {
         let stored = self.read("agent ids", |store| store.agents_with_prefix(prefix, limit));
         let is_unsaved = self.unsaved_ids();
         all.extend(stored.unwrap_or_default().into_iter().filter(|(id, _)| !is_unsaved.contains(id)));
+        all.truncate(limit);
+        all
+    }
+
+    /// Agents by words, those of unsaved sessions first.
+    fn agents_with_words(&self, words: &str, limit: usize) -> Vec<AgentName> {
+        let mut all: Vec<AgentName> =
+            self.unsaved().flat_map(|tree| AgentName::found_in(tree, words)).collect();
+        let stored = self.read("agents", |store| store.agents_with_words(words, limit));
+        let is_unsaved = self.unsaved_ids();
+        all.extend(
+            stored.unwrap_or_default().into_iter().filter(|name| !is_unsaved.contains(&name.session_id)),
+        );
         all.truncate(limit);
         all
     }
@@ -227,6 +235,10 @@ impl Queries for HubAnswers<'_> {
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
         let sessions = self.view.sessions_with_prefix(prefix, limit);
         Ok(IdMatches::of(sessions, self.view.agents_with_prefix(prefix, limit)))
+    }
+
+    fn agents_with_words(&mut self, words: &str, limit: usize) -> QueryResult<IdMatches> {
+        Ok(IdMatches::of_agents(self.view.agents_with_words(words, limit)))
     }
 
     fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {

@@ -9,7 +9,7 @@ use subscope_model::{
 use subscope_session::passages::{PassageReader, file_argument};
 use subscope_store::{
     AgentLabel, History, Hit, InboxPosition, ListQuery, PassageKind, ReceivedInput, StoreError, TextCounter,
-    TextCounts, TextIndex, TextQuery, is_of_project, words,
+    TextCounts, TextIndex, TextQuery, words,
 };
 
 /// Characters of a snippet before the first hit, and in total.
@@ -44,7 +44,7 @@ pub fn search(
         let stored = history.list(&ListQuery::first(MAX_SESSIONS))?.into_iter();
         let stored = stored.filter(|row| unsaved.iter().all(|tree| tree.session.id != row.id));
         let all = stored.chain(unsaved.iter().map(|tree| SessionRow::of(tree)));
-        Ok(all.filter(|row| is_of_project(row, project)).map(|row| row.id).collect())
+        Ok(all.filter(|row| row.is_of_project(project)).map(|row| row.id).collect())
     };
     let text_query = TextQuery {
         words: terms.clone(),

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agent, AgentId, Flag, LivenessKind, MicroUsd, Millis, Problem, Session, SessionId, SessionRow, Text, Tree,
+    Agent, AgentId, Flag, LivenessKind, MicroUsd, Millis, Problem, Session, SessionId, SessionOrder,
+    SessionRow, Text, Tree, tree::agent_title,
 };
 
 /// Protocol version of hub and clients. Increased by incompatible changes; added fields and routes do not increase it.
@@ -91,7 +92,7 @@ pub struct Forwarding {
 pub struct SessionPage {
     /// Always [`crate::SESSIONS_SCHEMA`].
     pub schema: Text,
-    /// The newest first.
+    /// In the order that was asked for: the newest first, if none was.
     pub sessions: Vec<SessionRow>,
     /// Cursor of the next page; `None` on the last one.
     pub next: Option<Text>,
@@ -99,11 +100,10 @@ pub struct SessionPage {
 
 impl SessionPage {
     /// Returns the first `limit` rows as a page. Pass at least one row more than `limit` to detect a next page.
-    pub fn of(mut sessions: Vec<SessionRow>, limit: usize) -> Self {
+    pub fn of(mut sessions: Vec<SessionRow>, limit: usize, order: SessionOrder) -> Self {
         let has_more = sessions.len() > limit;
         sessions.truncate(limit);
-        let cursor =
-            |row: &SessionRow| Text::from(format!("{}~{}", row.last_event_at_ms.unwrap_or(0), row.id));
+        let cursor = |row: &SessionRow| Text::from(format!("{}~{}", order.figure(row), row.id));
         let next = sessions.last().filter(|_| has_more).map(cursor);
         Self { schema: crate::SESSIONS_SCHEMA.into(), sessions, next }
     }
@@ -144,7 +144,7 @@ pub enum StopChannel {
 /// Schema version of [`IdMatches`]' JSON.
 pub const NAMES_SCHEMA: &str = "subscope.names/1";
 
-/// Ids with a prefix: `GET /api/v1/names`.
+/// Ids with a prefix, or subagents by words: `GET /api/v1/names`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct IdMatches {
     /// Always [`NAMES_SCHEMA`].
@@ -158,8 +158,13 @@ pub struct IdMatches {
 impl IdMatches {
     /// Returns the ids of sessions and of subagents.
     pub fn of(sessions: Vec<SessionId>, agents: Vec<(SessionId, AgentId)>) -> Self {
-        let name = |(session_id, agent_id)| AgentName { session_id, agent_id };
+        let name = |(session_id, agent_id)| AgentName { session_id, agent_id, title: None };
         Self { schema: NAMES_SCHEMA.into(), sessions, agents: agents.into_iter().map(name).collect() }
+    }
+
+    /// Returns subagents that were found by their names.
+    pub fn of_agents(agents: Vec<AgentName>) -> Self {
+        Self { schema: NAMES_SCHEMA.into(), sessions: Vec::new(), agents }
     }
 }
 
@@ -170,6 +175,36 @@ pub struct AgentName {
     pub session_id: SessionId,
     /// The agent.
     pub agent_id: AgentId,
+    /// Type and description; only of an agent that was found by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Text>,
+}
+
+impl AgentName {
+    /// Returns an agent, if its id, type and description have each of these words, which are separated by spaces. Case is
+    /// ignored.
+    pub fn found(
+        words: &str,
+        session_id: SessionId,
+        agent_id: AgentId,
+        agent_type: Option<&str>,
+        description: Option<&str>,
+    ) -> Option<Self> {
+        let fields = [&*agent_id, agent_type.unwrap_or_default(), description.unwrap_or_default()];
+        let text = fields.join("\n").to_lowercase();
+        let has_all = words.split_whitespace().all(|word| text.contains(&word.to_lowercase()));
+        let title = agent_title(agent_type, None, description).map(Text::from);
+        has_all.then_some(Self { session_id, agent_id, title })
+    }
+
+    /// Returns the subagents of a tree that [`Self::found`] finds.
+    pub fn found_in(tree: &Tree, words: &str) -> Vec<Self> {
+        let of = |agent: &Agent| {
+            let (kind, description) = (agent.agent_type.as_deref(), agent.description.as_deref());
+            Self::found(words, tree.session.id.clone(), agent.id.clone(), kind, description)
+        };
+        tree.agents.iter().filter(|agent| !agent.id.is_root()).filter_map(of).collect()
+    }
 }
 
 /// Schema version of [`OneAgent`]'s JSON.

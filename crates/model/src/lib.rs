@@ -71,8 +71,8 @@ pub use iteration::{
 };
 pub use jump::{JUMPED_SCHEMA, JumpOutcome, Jumped};
 pub use list::{
-    Concurrency, ConcurrencySpan, DayGroup, SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus,
-    SlowCall, Stats, StatsGroup, StatsQuery, StatsRow, TopRow,
+    Concurrency, ConcurrencySpan, DayGroup, SESSIONS_SCHEMA, STATS_SCHEMA, SessionOrder, SessionRow,
+    SessionStatus, SlowCall, Stats, StatsGroup, StatsQuery, StatsRow, TopRow,
 };
 pub use live_view::LiveView;
 pub use need::{AgentNeed, NeedGroup, NeedReason, SILENT_EVIDENCE, SessionNeed};

@@ -1,6 +1,6 @@
 //! Rows of session lists, and statistics over sessions.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,12 @@ pub struct SessionRow {
     pub failed: u32,
     /// Number of tool calls, including the root's.
     pub tool_calls: u32,
+    /// Number of them that failed; `None` in rows stored by older versions, as the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_errors: Option<u32>,
+    /// Number of them that were denied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools_denied: Option<u32>,
     /// All tokens; `None` if unknown.
     pub usage: Option<Usage>,
     /// Their cost; `None` if no price is known.
@@ -118,6 +124,12 @@ impl SessionRow {
     /// A word of [`Self::matches`] that asks for the sessions that a harness started by itself, too.
     pub const WITH_OWN: &str = "own:";
 
+    /// A word of [`Self::matches`] that asks for the sessions in which an agent failed.
+    pub const FAILED: &str = "failed:";
+
+    /// A word of [`Self::matches`] that asks for the sessions in which a call was denied.
+    pub const DENIED: &str = "denied:";
+
     /// Whether words of a search ask for the sessions that a harness started by itself, too.
     pub fn asks_for_own(words: &str) -> bool {
         words.split_whitespace().any(|word| word == Self::WITH_OWN)
@@ -143,6 +155,8 @@ impl SessionRow {
             running: summary.running,
             failed: summary.failed,
             tool_calls: summary.tool_calls,
+            tool_errors: Some(summary.tool_errors),
+            tools_denied: Some(summary.tools_denied),
             usage: summary.usage,
             cost_micro_usd: summary.cost_micro_usd,
             cost_floor: summary.cost_floor,
@@ -179,6 +193,8 @@ impl SessionRow {
             running: 0,
             failed: 0,
             tool_calls: 0,
+            tool_errors: None,
+            tools_denied: None,
             usage: None,
             cost_micro_usd: None,
             cost_floor: false,
@@ -194,24 +210,112 @@ impl SessionRow {
     }
 
     /// Whether title, directory, id or harness have each of these words, which are separated by spaces. Case is ignored.
-    /// A word `harness:NAME` asks for the sessions of that harness; [`Self::WITH_OWN`] matches all.
+    /// A word `harness:NAME` asks for the sessions of that harness, [`Self::FAILED`] and [`Self::DENIED`] for those with
+    /// such an agent or call; [`Self::WITH_OWN`] matches all.
     pub fn matches(&self, words: &str) -> bool {
         let fields = [self.title.as_deref(), self.cwd.as_deref(), Some(&*self.id), self.harness.as_deref()];
         let text = fields.map(|field| field.unwrap_or_default().to_lowercase()).join("\n");
-        words.split_whitespace().all(|word| match word.strip_prefix(Self::HARNESS) {
-            Some(name) => self.harness.as_deref() == Some(name),
-            None => word == Self::WITH_OWN || text.contains(&word.to_lowercase()),
+        words.split_whitespace().all(|word| match word {
+            Self::WITH_OWN => true,
+            Self::FAILED => self.failed > 0 || self.root == Some(AgentStatus::Failed),
+            Self::DENIED => self.tools_denied > Some(0),
+            _ => match word.strip_prefix(Self::HARNESS) {
+                Some(name) => self.harness.as_deref() == Some(name),
+                None => text.contains(&word.to_lowercase()),
+            },
         })
     }
 
-    /// Returns the sort key of lists: newest last event first, then by id.
-    pub fn place(&self) -> (Reverse<Millis>, SessionId) {
-        (Reverse(self.last_event_at_ms.unwrap_or(0)), self.id.clone())
+    /// Whether it ran in a folder or below it, or in a work tree of a project there.
+    pub fn is_of_project(&self, folder: &str) -> bool {
+        [&self.cwd, &self.project].into_iter().flatten().any(|place| Path::new(&**place).starts_with(folder))
     }
 
-    /// Whether it sorts after the row with this last event and id.
-    pub fn is_behind(&self, at: Millis, id: &SessionId) -> bool {
-        self.place() > (Reverse(at), id.clone())
+    /// Returns the time from its first event to its last in milliseconds; `None` if unknown.
+    pub fn duration_ms(&self) -> Option<Millis> {
+        Some(self.last_event_at_ms? - self.started_at_ms?)
+    }
+
+    /// Returns the sort key of lists in the default order, as [`SessionOrder::place`].
+    pub fn place(&self) -> (Reverse<i64>, SessionId) {
+        SessionOrder::Newest.place(self)
+    }
+}
+
+/// The order of a session list: the greatest figure first, then by id. Sessions without the figure come last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionOrder {
+    /// By the last event.
+    #[default]
+    Newest,
+    /// By cost.
+    Cost,
+    /// By number of tokens.
+    Tokens,
+    /// By the time from the first event to the last.
+    Duration,
+    /// By number of subagents.
+    Agents,
+    /// By number of tool calls.
+    Calls,
+    /// By number of failed tool calls.
+    Errors,
+    /// By number of denied tool calls.
+    Denied,
+}
+
+impl SessionOrder {
+    /// All orders.
+    pub const ALL: [Self; 8] = [
+        Self::Newest,
+        Self::Cost,
+        Self::Tokens,
+        Self::Duration,
+        Self::Agents,
+        Self::Calls,
+        Self::Errors,
+        Self::Denied,
+    ];
+
+    /// Returns its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Newest => "newest",
+            Self::Cost => "cost",
+            Self::Tokens => "tokens",
+            Self::Duration => "duration",
+            Self::Agents => "agents",
+            Self::Calls => "calls",
+            Self::Errors => "errors",
+            Self::Denied => "denied",
+        }
+    }
+
+    /// Returns the order of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|order| order.name() == name)
+    }
+
+    /// Returns the figure by which a row is ordered; -1 if it is unknown, and 0 for the time of the last event.
+    pub fn figure(self, row: &SessionRow) -> i64 {
+        let tokens = |usage: Usage| i64::try_from(usage.total_tokens).unwrap_or(i64::MAX);
+        match self {
+            Self::Newest => return row.last_event_at_ms.unwrap_or(0),
+            Self::Cost => row.cost_micro_usd,
+            Self::Tokens => row.usage.map(tokens),
+            Self::Duration => row.duration_ms(),
+            Self::Agents => Some(row.agents.into()),
+            Self::Calls => Some(row.tool_calls.into()),
+            Self::Errors => row.tool_errors.map(i64::from),
+            Self::Denied => row.tools_denied.map(i64::from),
+        }
+        .unwrap_or(-1)
+    }
+
+    /// Returns the sort key of a row.
+    pub fn place(self, row: &SessionRow) -> (Reverse<i64>, SessionId) {
+        (Reverse(self.figure(row)), row.id.clone())
     }
 }
 
@@ -349,12 +453,12 @@ pub struct TopRow {
 
 impl TopRow {
     /// Number of [`Self::measures`].
-    pub const MEASURES: usize = 4;
+    pub const MEASURES: usize = 5;
 
-    /// What the lists are ordered by: cost, tokens, active time, failed calls.
+    /// What the lists are ordered by: cost, tokens, active time, failed calls, denied calls.
     pub fn measures(&self) -> [u64; Self::MEASURES] {
         let row = &self.row;
-        [row.cost_micro_usd, row.usage.total_tokens, row.busy_ms, row.tool_errors]
+        [row.cost_micro_usd, row.usage.total_tokens, row.busy_ms, row.tool_errors, row.tools_denied]
     }
 }
 
@@ -409,7 +513,7 @@ pub struct Stats {
     /// The slowest calls, the slowest first; at most 20, and at most 5 of a session.
     #[serde(default)]
     pub slowest: Vec<SlowCall>,
-    /// The sessions with the greatest cost, tokens, active time and number of failed calls, 10 by each; the dearest first.
+    /// The sessions with the greatest cost, tokens, active time and numbers of failed and denied calls, 10 by each; the dearest first.
     #[serde(default)]
     pub top_sessions: Vec<TopRow>,
     /// The subagents likewise, at most 5 of a session by each; an agent counts on the day on which it started.
@@ -424,4 +528,35 @@ pub struct Stats {
     /// What is wrong with stored rows, if anything, and which sessions the figures lack for that reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_of_its_folder_and_of_those_above_and_not_of_one_that_begins_alike() {
+        let row = |cwd: Option<&str>, project: Option<&str>| SessionRow {
+            cwd: cwd.map(Text::from),
+            project: project.map(Text::from),
+            ..SessionRow::empty("s".into())
+        };
+        assert!(
+            row(Some("/a/b"), None).is_of_project("/a/b") && row(Some("/a/b/c"), None).is_of_project("/a/b")
+        );
+        assert!(row(Some("/tree"), Some("/a/b")).is_of_project("/a"));
+        assert!(!row(Some("/a/bc"), None).is_of_project("/a/b") && !row(None, None).is_of_project("/a"));
+    }
+
+    #[test]
+    fn an_unknown_figure_comes_behind_zero() {
+        let row = |id: &str, denied: Option<u32>| SessionRow {
+            tools_denied: denied,
+            ..SessionRow::empty(id.into())
+        };
+        let mut rows = [row("a", None), row("b", Some(0)), row("c", Some(2))];
+        rows.sort_by_key(|row| SessionOrder::Denied.place(row));
+        assert_eq!(rows.map(|row| row.id.to_string()), ["c", "b", "a"]);
+        assert!(!row("a", None).matches(SessionRow::DENIED) && row("c", Some(2)).matches(SessionRow::DENIED));
+    }
 }

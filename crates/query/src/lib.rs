@@ -71,6 +71,10 @@ pub trait Queries {
     /// Returns ids of sessions and of their subagents with a prefix, at most `limit` of each kind.
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches>;
 
+    /// Returns subagents whose id, type and description have all words ([`subscope_model::AgentName::matches`]), at most
+    /// `limit`, those of the newest sessions first.
+    fn agents_with_words(&mut self, words: &str, limit: usize) -> QueryResult<IdMatches>;
+
     /// Returns what the user has seen.
     fn looks(&mut self) -> QueryResult<Looks>;
 

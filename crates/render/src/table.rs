@@ -3,8 +3,8 @@
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use subscope_model::{
-    Inbox, Millis, SearchHit, SessionId, SessionRow, SlowCall, Stats, StatsRow, Status, ToolStatus, TopRow,
-    Zone,
+    Inbox, Millis, SearchHit, SessionId, SessionOrder, SessionRow, SlowCall, Stats, StatsRow, Status,
+    ToolStatus, TopRow, Zone,
 };
 
 use crate::{
@@ -24,7 +24,9 @@ const MAX_HARNESS: usize = 14;
 
 /// Columns after a title: heading, width, and least terminal width.
 const FIGURES: [(&str, usize, usize); 5] =
-    [("ago", 7, 34), ("agents", 9, 43), ("tools", 7, 76), ("tokens", 8, 51), ("cost", 9, 66)];
+    [("ago", 7, 34), ("agents", 9, 43), (CALLS, 7, 76), ("tokens", 8, 51), ("cost", 9, 66)];
+/// Heading of the tool calls of a session.
+const CALLS: &str = "tools";
 /// Least and most columns of the title.
 const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
 /// Columns of a slow call.
@@ -37,9 +39,16 @@ pub const DEAREST_SESSIONS: &str = "dearest sessions";
 /// Heading of the dearest agents.
 pub const DEAREST_AGENTS: &str = "dearest agents";
 
-/// Renders one line per session under a heading; empty without sessions. Ids are shortened to what no other session's id
+/// Renders one line per session under a heading; empty without sessions. In place of the tool calls stands the figure by
+/// which the list is ordered, if no column has it. Ids are shortened to what no other session's id
 /// begins with, among these sessions and `others`. Titles are prefixed with the last component of the working directory.
-pub fn render_sessions(rows: &[SessionRow], others: &[SessionId], now: Millis, style: &Style) -> String {
+pub fn render_sessions(
+    rows: &[SessionRow],
+    others: &[SessionId],
+    order: SessionOrder,
+    now: Millis,
+    style: &Style,
+) -> String {
     let mut out = String::new();
     if rows.is_empty() {
         return out;
@@ -58,7 +67,8 @@ pub fn render_sessions(rows: &[SessionRow], others: &[SessionId], now: Millis, s
     let column = text::pad(if harness > 0 { "harness" } else { "" }, harness);
     let head = format!("  {} {column}session", text::pad("id", id_width));
     let mut head = StyledLine::painted(Ink::Done, &head);
-    head.cells(before + title, widths, FIGURES.map(|(word, ..)| (Some(Ink::Done), word)));
+    let headings = FIGURES.map(|(word, ..)| if word == CALLS { calls_heading(order) } else { word });
+    head.cells(before + title, widths, headings.map(|word| (Some(Ink::Done), word)));
     head.write(&mut out, style);
     for (row, id) in rows.iter().zip(&ids) {
         let name = row.harness.as_deref().map_or_else(String::new, |name| style.one_line(name, MAX_HARNESS));
@@ -68,7 +78,7 @@ pub fn render_sessions(rows: &[SessionRow], others: &[SessionId], now: Millis, s
             if harness > 0 { text::pad(&name, harness) } else { String::new() }
         );
         let mut line = label(row, &lead, title, style);
-        line.cells(before + title, widths, figures(row, now, style));
+        line.cells(before + title, widths, figures(row, order, now, style));
         line.write(&mut out, style);
     }
     out
@@ -121,9 +131,35 @@ fn label(row: &SessionRow, lead: &str, width: usize, style: &Style) -> StyledLin
     line.with(None, &style.one_line(name.as_deref().unwrap_or(glyphs.unknown), width))
 }
 
+/// Heading of the calls, or of the figure in their place.
+fn calls_heading(order: SessionOrder) -> &'static str {
+    match order {
+        SessionOrder::Duration => "time",
+        SessionOrder::Errors => "failed",
+        SessionOrder::Denied => "denied",
+        SessionOrder::Newest
+        | SessionOrder::Cost
+        | SessionOrder::Tokens
+        | SessionOrder::Agents
+        | SessionOrder::Calls => CALLS,
+    }
+}
+
 /// The cells of [`FIGURES`].
-fn figures(row: &SessionRow, now: Millis, style: &Style) -> [(Option<Ink>, String); 5] {
+fn figures(row: &SessionRow, order: SessionOrder, now: Millis, style: &Style) -> [(Option<Ink>, String); 5] {
     let glyphs = style.glyphs();
+    let count =
+        |count: Option<u32>| count.map_or_else(|| glyphs.unknown.to_owned(), |count| count.to_string());
+    let calls = match order {
+        SessionOrder::Duration => text::duration(row.duration_ms()),
+        SessionOrder::Errors => count(row.tool_errors),
+        SessionOrder::Denied => count(row.tools_denied),
+        SessionOrder::Newest
+        | SessionOrder::Cost
+        | SessionOrder::Tokens
+        | SessionOrder::Agents
+        | SessionOrder::Calls => row.tool_calls.to_string(),
+    };
     let (ink, agents) = match (row.running, row.failed) {
         (0, 0) => (None, row.agents.to_string()),
         (0, failed) => (Some(Ink::Failed), format!("{}{failed} {}", glyphs.failed, row.agents)),
@@ -132,7 +168,7 @@ fn figures(row: &SessionRow, now: Millis, style: &Style) -> [(Option<Ink>, Strin
     [
         (None, row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |last| ago(now - last))),
         (ink, agents),
-        (None, row.tool_calls.to_string()),
+        (None, calls),
         (None, style.usage(row.usage)),
         (None, style.cost(row.cost_micro_usd, row.cost_floor)),
     ]
@@ -425,16 +461,17 @@ mod tests {
     #[test]
     fn sessions_are_lined_up_safe_and_cut() {
         let style = Style { color: false, ascii: false, width: 80 };
-        let shown = render_sessions(&[row()], &[], 180_000, &style);
+        let shown = render_sessions(&[row()], &[], SessionOrder::Newest, 180_000, &style);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 2);
         assert!(lines.iter().all(|line| text::width(line) <= 80), "{shown}");
         assert!(lines[1].starts_with("◐ 59d3cea2 shop: Fix "), "{shown}");
         assert!(lines[1].ends_with("2m     ◐2 8    147      1M    $0.92"), "{shown}");
         assert!(!shown.contains('\u{1b}'));
-        assert_eq!(render_sessions(&[], &[], 0, &style), "");
+        assert_eq!(render_sessions(&[], &[], SessionOrder::Newest, 0, &style), "");
         for width in [52, 60, 70, 200] {
-            let shown = render_sessions(&[row()], &[], 180_000, &Style { width, ..style });
+            let shown =
+                render_sessions(&[row()], &[], SessionOrder::Newest, 180_000, &Style { width, ..style });
             assert!(shown.lines().all(|line| text::width(line) <= width), "{shown}");
             assert!(!shown.contains("token…") && shown.contains("1M"), "{shown}");
         }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use subscope_hub::clock;
-use subscope_model::{Millis, SearchQuery, SessionId, Text};
+use subscope_model::{Millis, SearchQuery, SessionId, SessionOrder, Text};
 use subscope_query::ListQuery;
 
 use crate::api_error::ApiError;
@@ -26,19 +26,29 @@ pub(crate) struct SessionListParameters {
     live: bool,
     #[serde(default)]
     recent: bool,
+    project: Option<Text>,
+    since: Option<Millis>,
+    until: Option<Millis>,
+    sort: Option<String>,
 }
 
 impl SessionListParameters {
     /// Returns the query for the page.
     ///
     /// # Errors
-    /// 400 if `after` is not the `next` of a page.
+    /// 400 if `after` is not the `next` of a page, or `sort` is no order.
     pub(crate) fn into_query(self) -> Result<ListQuery, ApiError> {
         let limit = self.limit.unwrap_or(PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS);
         let invalid = || ApiError::bad_request("after is not a place in the list");
         let after = self.after.as_deref().map(|next| ListQuery::cursor(next).ok_or_else(invalid));
+        let no_order = || ApiError::bad_request("sort is no order of a list");
+        let order = self.sort.as_deref().map(|name| SessionOrder::named(name).ok_or_else(no_order));
         Ok(ListQuery {
+            order: order.transpose()?.unwrap_or_default(),
             after: after.transpose()?,
+            project: self.project,
+            since: self.since,
+            until: self.until,
             only_live: self.live,
             kept_since: self.recent.then(|| clock::now_ms() - RECENT_MS),
             ..ListQuery::of_words(limit, self.q.unwrap_or_default())
@@ -50,7 +60,9 @@ impl SessionListParameters {
 #[derive(Deserialize)]
 pub(crate) struct NameParameters {
     /// The beginning of the ids.
-    pub(crate) prefix: String,
+    pub(crate) prefix: Option<String>,
+    /// Words of an agent's names.
+    pub(crate) q: Option<String>,
     limit: Option<usize>,
 }
 

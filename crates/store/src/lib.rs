@@ -28,10 +28,9 @@ pub use sqlite::{
     Access, DamagedSessions, Location, OpenError, ReadSnapshot, RepairError, Repaired, SetAside,
     SharedHistory, SqliteStore, StoredRev, is_disk_full,
 };
-pub use stats::is_of_project;
 use subscope_model::{
-    Agent, AgentId, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree,
-    Zone,
+    Agent, AgentId, AgentName, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery,
+    Text, Tree, Zone,
 };
 pub use subscope_query::ListQuery;
 use subscope_query::QueryError;
@@ -341,7 +340,7 @@ impl AgentLabel {
 ///
 /// All methods return the storage's error as [`StoreError`].
 pub trait SessionQueries: Send {
-    /// Returns a page of the session list, newest last event first.
+    /// Returns a page of the session list.
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>>;
 
     /// Returns the row of a session; `None` if it is unknown.
@@ -355,6 +354,10 @@ pub trait SessionQueries: Send {
 
     /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
     fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>>;
+
+    /// Returns at most `limit` agents by words ([`AgentName::matches`]), those of the newest sessions first; roots are left
+    /// out.
+    fn agents_with_words(&self, words: &str, limit: usize) -> StoreResult<Vec<AgentName>>;
 
     /// Returns statistics over the sessions and days that a query covers.
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats>;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use subscope_model::{
-    AgentId, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsQuery,
-    Text, Tree, Zone,
+    AgentId, AgentName, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text,
+    Tree, Zone,
 };
 
 use crate::{
@@ -221,16 +221,7 @@ impl Ledger for MemoryStore {
 impl SessionQueries for MemoryStore {
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
         let rows = self.rows();
-        let mut all: Vec<SessionRow> = rows.trees.values().map(|tree| rows.row(tree)).collect();
-        all.sort_by_cached_key(SessionRow::place);
-        if let Some((at, id)) = &query.after {
-            all.retain(|row| row.is_behind(*at, id));
-        }
-        all.retain(|row| !query.only_live || row.status == SessionStatus::Live);
-        all.retain(|row| query.kept_since.is_none_or(|since| row.kept_at_ms >= Some(since)));
-        all.retain(|row| row.matches(&query.words) && !(query.hides_own && row.is_own));
-        all.truncate(query.limit);
-        Ok(all)
+        Ok(query.select(rows.trees.values().map(|tree| rows.row(tree))))
     }
 
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
@@ -250,6 +241,13 @@ impl SessionQueries for MemoryStore {
             own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
         });
         Ok(found.take(limit).collect())
+    }
+
+    fn agents_with_words(&self, words: &str, limit: usize) -> StoreResult<Vec<AgentName>> {
+        let newest = self.list(&ListQuery::first(usize::MAX))?;
+        let rows = self.rows();
+        let trees = newest.iter().filter_map(|row| rows.trees.get(&row.id));
+        Ok(trees.flat_map(|tree| AgentName::found_in(tree, words)).take(limit).collect())
     }
 
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {

@@ -3,7 +3,6 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    path::Path,
 };
 
 use subscope_model::{
@@ -129,7 +128,7 @@ impl<'q> Sums<'q> {
     pub(crate) fn covers(&self, session: &SessionRow) -> bool {
         let StatsQuery { project, harness, .. } = self.query;
         harness.as_ref().is_none_or(|wanted| session.harness.as_ref() == Some(wanted))
-            && project.as_deref().is_none_or(|wanted| is_of_project(session, wanted))
+            && project.as_deref().is_none_or(|wanted| session.is_of_project(wanted))
     }
 
     /// Adds a session's rows of [`quarters`] that lie in [`Sums::quarters_covered`].
@@ -304,16 +303,6 @@ pub(crate) fn with_known_project(tree: &Tree, known: SessionRow) -> Option<Tree>
     let project = known.project.filter(|_| is_the_same)?;
     let session = Session { project: Some(project), ..tree.session.clone() };
     Some(Tree { session, ..tree.clone() })
-}
-
-/// Whether a session ran in a folder or below it, or in a work tree of a project there.
-pub fn is_of_project(session: &SessionRow, folder: &str) -> bool {
-    [&session.cwd, &session.project].into_iter().any(|place| is_below(place.as_deref(), folder))
-}
-
-/// Whether a directory is a folder or lies below it.
-fn is_below(directory: Option<&str>, folder: &str) -> bool {
-    directory.is_some_and(|directory| Path::new(directory).starts_with(folder))
 }
 
 /// Sorts by tokens, calls and name.
@@ -507,11 +496,5 @@ mod tests {
         sums.add_work(&[[0, 1_000 * DAY_MS]]);
         let found = sums.finish().concurrency;
         assert_eq!((found.span_ms, found.spans.len()), (7 * DAY_MS, 143));
-    }
-
-    #[test]
-    fn folder_is_below_itself_and_not_below_one_that_begins_alike() {
-        assert!(is_below(Some("/a/b"), "/a/b") && is_below(Some("/a/b/c"), "/a/b"));
-        assert!(!is_below(Some("/a/bc"), "/a/b") && !is_below(None, "/a"));
     }
 }

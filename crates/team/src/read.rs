@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, GroupQuery, Groups, Hits, IdMatches, Looks, Millis, People, SearchQuery, SessionId, SessionPage,
-    SessionRow, Stats, StatsQuery, Tree, WorkingSessions,
+    AgentId, AgentName, GroupQuery, Groups, Hits, IdMatches, Looks, Millis, People, SearchQuery, SessionId,
+    SessionPage, SessionRow, Stats, StatsQuery, Tree, WorkingSessions,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 use subscope_store::{SessionQueries, StoreError, StoreResult};
@@ -252,6 +252,10 @@ impl SessionQueries for Reader {
         Ok(self.runtime.block_on(self.agents(prefix, limit))?)
     }
 
+    fn agents_with_words(&self, words: &str, limit: usize) -> StoreResult<Vec<AgentName>> {
+        Ok(self.runtime.block_on(Self::agents_with_words(self, words, limit))?)
+    }
+
     fn stats(&self, query: &StatsQuery) -> StoreResult<Stats> {
         self.runtime.block_on(self.statistics(query))
     }
@@ -269,6 +273,10 @@ impl Queries for Reader {
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
         let agents = self.agents_with_prefix(prefix, limit)?;
         Ok(IdMatches::of(self.sessions_with_prefix(prefix, limit)?, agents))
+    }
+
+    fn agents_with_words(&mut self, words: &str, limit: usize) -> QueryResult<IdMatches> {
+        Ok(IdMatches::of_agents(SessionQueries::agents_with_words(self, words, limit)?))
     }
 
     fn looks(&mut self) -> QueryResult<Looks> {

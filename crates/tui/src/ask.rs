@@ -2,8 +2,9 @@
 //! and settings.
 
 use subscope_model::{
-    AgentId, Event, Hits, Iteration, Jumped, Looks, Millis, Ordered, PermissionAnswered, PermissionDecision,
-    PermissionRequests, ReadingProgress, SearchQuery, SessionId, SessionRow, Stats, StatsQuery, Text, Tree,
+    AgentId, AgentName, Event, Hits, Iteration, Jumped, Looks, Millis, Ordered, PermissionAnswered,
+    PermissionDecision, PermissionRequests, ReadingProgress, SearchQuery, SessionId, SessionRow, Stats,
+    StatsQuery, Text, Tree,
 };
 
 use crate::settings::{Choice, Setting};
@@ -63,7 +64,7 @@ pub enum Answer {
     /// To [`Question::At`]; `None` if the session had not begun by then.
     At(SessionId, Millis, Option<Box<Tree>>),
     /// To [`Question::Find`].
-    Sought(Vec<SessionRow>),
+    Sought(Vec<SessionRow>, Vec<AgentName>),
     /// To [`Question::Search`].
     Found(SearchQuery, Hits),
     /// To [`Question::Stats`].

@@ -135,8 +135,8 @@ export interface Api {
   stats(query: StatsQuery): Promise<Stats>;
   compare(a: Compared, b: Compared): Promise<Comparison>;
   iterations(): Promise<Iterations>;
-  /** Ids that begin so. */
-  names(prefix: string, limit: number): Promise<IdMatches>;
+  /** Subagents of all sessions whose id, type and description have all words, the newest first. */
+  agents(words: string, limit: number): Promise<IdMatches>;
   setup(): Promise<Setup>;
   /** What this machine sends to its team, with an example at a level; at that of the settings if it is undefined. */
   sending(level: ContentLevel | undefined): Promise<Sending>;
@@ -217,7 +217,7 @@ const served: Api = {
     return get("/api/v1/compare", { a: a.session, b: b.session, ...agents });
   },
   iterations: () => get("/api/v1/iterations"),
-  names: (prefix, limit) => get("/api/v1/names", { prefix, limit }),
+  agents: (words, limit) => get("/api/v1/names", { q: words, limit }),
   setup: () => get("/api/v1/setup"),
   sending: (level) => get("/api/v1/sending", { level }),
   stop: async (session, agent) => answered(await posted(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {})),
@@ -282,7 +282,7 @@ function saved({ tree, timeline, spending, events }: Saved): Api {
     stats: nowhere,
     compare: nowhere,
     iterations: nowhere,
-    names: nowhere,
+    agents: nowhere,
     setup: nowhere,
     sending: nowhere,
     permissions: nowhere,

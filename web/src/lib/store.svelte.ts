@@ -58,6 +58,7 @@ export class Shown {
   /** Its current row in a list; replaces a fetched one. */
   row(before?: SessionRow): SessionRow {
     const { session, summary } = this;
+    const root = this.agents.find(({ id }) => id === "root");
     return {
       ...session,
       title: this.title ?? before?.title ?? null,
@@ -69,9 +70,12 @@ export class Shown {
       running: summary.running,
       failed: summary.failed,
       tool_calls: summary.tool_calls,
+      tool_errors: summary.tool_errors,
+      tools_denied: summary.tools_denied,
       usage: summary.usage,
       cost_micro_usd: summary.cost_micro_usd,
       cost_floor: summary.cost_floor,
+      ...(root ? { root: root.status } : {}),
     };
   }
 }

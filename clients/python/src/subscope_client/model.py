@@ -502,6 +502,10 @@ class SessionRow(TypedDict):
     failed: int
     # Number of tool calls, including the root's.
     tool_calls: int
+    # Number of them that failed; `None` in rows stored by older versions, as the next.
+    tool_errors: NotRequired[int]
+    # Number of them that were denied.
+    tools_denied: NotRequired[int]
     # All tokens; `None` if unknown.
     usage: Usage | None
     # Their cost; `None` if no price is known.
@@ -648,7 +652,7 @@ class Stats(TypedDict):
     days: list[DayGroup]
     # The slowest calls, the slowest first; at most 20, and at most 5 of a session.
     slowest: list[SlowCall]
-    # The sessions with the greatest cost, tokens, active time and number of failed calls, 10 by each; the dearest first.
+    # The sessions with the greatest cost, tokens, active time and numbers of failed and denied calls, 10 by each; the dearest first.
     top_sessions: list[TopRow]
     # The subagents likewise, at most 5 of a session by each; an agent counts on the day on which it started.
     top_agents: list[TopRow]
@@ -665,14 +669,14 @@ class SessionPage(TypedDict):
 
     # Always [`crate::SESSIONS_SCHEMA`].
     schema: str
-    # The newest first.
+    # In the order that was asked for: the newest first, if none was.
     sessions: list[SessionRow]
     # Cursor of the next page; `None` on the last one.
     next: str | None
 
 
 class IdMatches(TypedDict):
-    """Ids with a prefix: `GET /api/v1/names`."""
+    """Ids with a prefix, or subagents by words: `GET /api/v1/names`."""
 
     # Always [`NAMES_SCHEMA`].
     schema: str
@@ -689,6 +693,8 @@ class AgentName(TypedDict):
     session_id: str
     # The agent.
     agent_id: str
+    # Type and description; only of an agent that was found by them.
+    title: NotRequired[str]
 
 
 class FacetCount(TypedDict):

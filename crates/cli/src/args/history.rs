@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use subscope_model::SessionOrder;
 use subscope_render::Detail;
 
 use super::{
@@ -39,13 +40,15 @@ pub(crate) struct IndexArgs {
     pub(crate) json: bool,
 }
 
-/// List sessions, the newest first.
+/// List sessions, the newest first or by a figure.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
   subscope ls
   subscope ls --live
   subscope ls --harness codex -n 100
+  subscope ls --sort cost --since -7d     what cost most in the last 7 days
+  subscope ls --denied                    in which a person or a rule refused a call
   subscope ls --iterations                what `subscope run` recorded in this folder
   subscope ls --json | jq -r '.sessions[].id'")]
 pub(crate) struct LsArgs {
@@ -55,6 +58,24 @@ pub(crate) struct LsArgs {
     /// List only sessions of this harness.
     #[arg(long, value_name = "HARNESS", conflicts_with = "iterations")]
     pub(crate) harness: Option<String>,
+    /// List only sessions that were started in this folder or below it.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "iterations")]
+    pub(crate) project: Option<PathBuf>,
+    /// List only sessions with an event from this time on: a date, RFC 3339, milliseconds since 1970, `today`, `yesterday`, or a time ago such as -7d.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "iterations")]
+    pub(crate) since: Option<Moment>,
+    /// List only sessions that began before this time.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "iterations")]
+    pub(crate) until: Option<Moment>,
+    /// List only sessions in which an agent failed.
+    #[arg(long, conflicts_with = "iterations")]
+    pub(crate) failed: bool,
+    /// List only sessions in which a tool call was denied.
+    #[arg(long, conflicts_with = "iterations")]
+    pub(crate) denied: bool,
+    /// Order the sessions by this, the greatest first; `duration` is the time from the first event to the last, `errors` and `denied` count calls.
+    #[arg(long, value_name = "FIGURE", value_parser = value::session_order(), default_value = SessionOrder::Newest.name(), conflicts_with = "iterations")]
+    pub(crate) sort: SessionOrder,
     /// List also sessions that a harness started by itself, such as checks of calls and makers of titles.
     #[arg(long, conflicts_with = "iterations")]
     pub(crate) all: bool,

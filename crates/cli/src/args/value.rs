@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use subscope_client::push::{PushError, Receiver};
 use subscope_decode::Dialect;
 use subscope_harness::{self as harness, dialects};
-use subscope_model::{Millis, Zone, parse_rfc3339};
+use subscope_model::{Millis, SessionOrder, Zone, parse_rfc3339};
 use subscope_render::Detail;
 
 /// Longest accepted duration. Longer ones are mistakes, and sums with them would overflow.
@@ -175,6 +175,12 @@ impl FromStr for Moment {
 /// Returns the value parser of `--detail`.
 pub(crate) fn detail() -> impl TypedValueParser<Value = Detail> {
     PossibleValuesParser::new(Detail::ALL.map(Detail::as_str)).try_map(|word| Detail::from_str(&word))
+}
+
+/// Parses the order of a session list.
+pub(crate) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
+    PossibleValuesParser::new(SessionOrder::ALL.map(SessionOrder::name))
+        .map(|name| SessionOrder::named(&name).unwrap_or_default())
 }
 
 /// Returns the value parser of `--dialect`.

@@ -52,6 +52,8 @@ const OTHER_VARIABLES: [&str; 11] = [
 ];
 /// Likeness (0 to 1, Jaro) from which a word is taken for a misspelt one.
 const MIN_LIKENESS: f64 = 0.85;
+/// Characters from which on a beginning is taken for the word.
+const MIN_BEGINNING: usize = 3;
 
 /// Layer of settings; the weakest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -304,9 +306,10 @@ fn flatten(settings: &Settings) -> Vec<(String, Value)> {
 }
 
 /// Returns a question after the known word that is most like an unknown one; empty if none is like it.
-fn did_you_mean<'k>(unknown: &str, known: impl Iterator<Item = &'k str>) -> String {
+pub(crate) fn did_you_mean<'k>(unknown: &str, known: impl Iterator<Item = &'k str>) -> String {
     let bare = |word: &str| word.strip_prefix(VARIABLE_PREFIX).unwrap_or(word).to_owned();
-    let likeness = |word: &str| strsim::jaro(&bare(unknown), &bare(word));
+    let begins = |word: &str| unknown.len() >= MIN_BEGINNING && word.starts_with(unknown);
+    let likeness = |word: &str| if begins(word) { 1.0 } else { strsim::jaro(&bare(unknown), &bare(word)) };
     let nearest = known.map(|word| (likeness(word), word)).max_by(|left, right| left.0.total_cmp(&right.0));
     match nearest {
         Some((likeness, word)) if likeness >= MIN_LIKENESS => format!("; did you mean {word}?"),

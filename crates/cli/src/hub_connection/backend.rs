@@ -222,7 +222,8 @@ fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(Text
 /// Returns the one session of a store with an id prefix; `last` names the newest.
 pub(crate) fn session_in(store: &SqliteStore, word: &str) -> Result<SessionId, CliError> {
     if word == LAST {
-        return first_session(SessionPage::of(store.list(&ListQuery::of_words(1, String::new()))?, 1));
+        let query = ListQuery::of_words(1, String::new());
+        return first_session(query.page(|query| store.list(query))?);
     }
     one_of(word, store.sessions_with_prefix(word, MAX_PREFIX_MATCHES)?)?.ok_or_else(|| unknown_session(word))
 }

@@ -38,6 +38,10 @@ impl Queries for StoredSessions {
         Ok(IdMatches::of(self.store.sessions_with_prefix(prefix, limit)?, agents))
     }
 
+    fn agents_with_words(&mut self, words: &str, limit: usize) -> QueryResult<IdMatches> {
+        Ok(IdMatches::of_agents(self.store.agents_with_words(words, limit)?))
+    }
+
     fn stats(&mut self, query: &StatsQuery) -> QueryResult<Stats> {
         Ok(self.store.stats(query)?)
     }
@@ -66,7 +70,7 @@ pub(crate) struct UnstoredSessions<'c> {
 
 impl Queries for UnstoredSessions<'_> {
     fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
-        Ok(SessionPage::of(Vec::new(), query.limit))
+        Ok(SessionPage::of(Vec::new(), query.limit, query.order))
     }
 
     fn tree(&mut self, _: &SessionId) -> QueryResult<Option<Tree>> {
@@ -76,6 +80,10 @@ impl Queries for UnstoredSessions<'_> {
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
         let matching = self.on_disk.iter().filter(|session| session.starts_with(prefix));
         Ok(IdMatches::of(matching.take(limit).cloned().collect(), Vec::new()))
+    }
+
+    fn agents_with_words(&mut self, _: &str, _: usize) -> QueryResult<IdMatches> {
+        Ok(IdMatches::of_agents(Vec::new()))
     }
 
     fn looks(&mut self) -> QueryResult<Looks> {

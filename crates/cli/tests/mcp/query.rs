@@ -100,6 +100,17 @@ async fn only_sessions_of_the_project_are_there() {
     mcp.close().await;
     let mcp = Mcp::start(&env, &[], &["query", "--all-projects"]).await;
     assert_eq!(ids(&ask(&mcp, "list_sessions", json!({})).await).len(), 3);
+    // The dearest first, as on the command line; in pages, too.
+    let told: Value = serde_json::from_str(&env.run(&["ls", "--sort", "cost", "--json"]).success()).unwrap();
+    assert_eq!(ids(&ask(&mcp, "list_sessions", json!({"sort": "cost"})).await), ids(&told));
+    let mut next = Value::Null;
+    for id in ids(&told) {
+        let page = ask(&mcp, "list_sessions", json!({"sort": "cost", "limit": 1, "after": next})).await;
+        assert_eq!(ids(&page), [id]);
+        next = page["next"].clone();
+    }
+    assert_eq!(next, Value::Null);
+    assert!(ids(&ask(&mcp, "list_sessions", json!({"denied": true, "days": 36_500})).await).is_empty());
     assert_eq!(ask(&mcp, "get_tree", json!({"session": foreign})).await["session"]["id"], foreign.as_str());
     mcp.close().await;
 }
@@ -267,6 +278,8 @@ async fn wrong_arguments_are_told_by_name() {
         ("list_sessions", json!({"after": "x"}), "after is no `next`"),
         ("get_events", json!({"session": "last", "kinds": "tool.pre"}), "kinds has to be"),
         ("list_sessions", json!({"limit": 0}), "limit has to be"),
+        ("list_sessions", json!({"sort": "price"}), "sort has to be one of newest, cost"),
+        ("list_sessions", json!({"days": 0}), "days has to be"),
     ] {
         let error = mcp.error(tool, arguments).await;
         assert!(error.contains(expected), "{tool}: {error}");

@@ -12,7 +12,8 @@ use subscope_hub::{
     AgentLabel, Commit, History, Ledger, ListQuery, ReceivedInput, SessionQueries, Store, StoreError,
 };
 use subscope_model::{
-    AgentId, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text, Tree, Zone,
+    AgentId, AgentName, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text,
+    Tree, Zone,
 };
 use subscope_store::{DayCost, KeySet, OpenReader, StoredFacts};
 
@@ -128,6 +129,10 @@ impl<S: Store> SessionQueries for Failing<S> {
         limit: usize,
     ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
         self.read(|store| store.agents_with_prefix(prefix, limit))
+    }
+
+    fn agents_with_words(&self, words: &str, limit: usize) -> Result<Vec<AgentName>, StoreError> {
+        self.read(|store| store.agents_with_words(words, limit))
     }
 
     fn session_row(&self, session: &SessionId) -> Result<Option<SessionRow>, StoreError> {

@@ -1,8 +1,13 @@
 //! The query tools, a function each: from arguments to a bounded answer.
 
+use std::cmp::Reverse;
+
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
-use subscope_model::{AGENT_SCHEMA, Agent, Event, HITS_SCHEMA, SESSIONS_SCHEMA, SessionId, Tree};
+use subscope_model::{
+    AGENT_SCHEMA, Agent, Event, HITS_SCHEMA, Millis, SESSIONS_SCHEMA, SessionId, SessionRow, Tree,
+};
+use subscope_query::ListQuery;
 
 use super::{
     QueryError, QuestionSender, arguments, ask, bound, find_by_id,
@@ -21,6 +26,8 @@ const AGENT_TEXTS: &[&str] = &["prompt", "result", "error", "description"];
 const MAX_HITS: usize = 1_000;
 /// Most sessions of the project searched one by one.
 const MAX_SEARCHED_SESSIONS: usize = 50;
+
+const DAY_MS: Millis = 24 * 60 * 60 * 1000;
 
 /// Answers a call; `None` for an unknown tool.
 pub(super) async fn answer(
@@ -45,14 +52,30 @@ async fn list_sessions(
     scope: &Scope,
 ) -> Result<Value, QueryError> {
     let limit = arguments::limit(arguments, tools::SESSIONS)?;
-    let only_live = arguments::flag(arguments, "live")?;
     let after = arguments::text(arguments, "after")?;
-    let sessions = VisibleSessions::list(to, scope, only_live).await?;
+    let words = [("failed", SessionRow::FAILED), ("denied", SessionRow::DENIED)].into_iter();
+    let words: Vec<Option<&str>> = words
+        .map(|(name, word)| Ok(arguments::flag(arguments, name)?.then_some(word)))
+        .collect::<Result<_, _>>()?;
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    let days = arguments::days(arguments)?;
+    let since = match days {
+        Some(days) => Some(ask(to, |host| Ok(host.now_ms())).await? - days.saturating_mul(DAY_MS)),
+        None => None,
+    };
+    let query = ListQuery {
+        order: arguments::order(arguments)?,
+        only_live: arguments::flag(arguments, "live")?,
+        since,
+        ..ListQuery::of_words(0, words.join(" "))
+    };
+    let order = query.order;
+    let sessions = VisibleSessions::list(to, scope, query).await?;
     let mut rows = sessions.rows.as_slice();
     if let Some(after) = after {
-        let (at, id) = after.split_once('~').ok_or(QueryError::NoPage)?;
-        let at = at.parse().map_err(|_| QueryError::NoPage)?;
-        let behind = rows.iter().position(|row| row.is_behind(at, &SessionId::from(id)));
+        let (figure, id) = ListQuery::cursor(after).ok_or(QueryError::NoPage)?;
+        let last = (Reverse(figure), id);
+        let behind = rows.iter().position(|row| order.place(row) > last);
         rows = behind.and_then(|offset| rows.get(offset..)).unwrap_or_default();
     }
     let mut left_out = 0;
@@ -60,7 +83,7 @@ async fn list_sessions(
         bound::truncate_fields(row, &["title"], TITLE_CHARS, &mut left_out);
     });
     let last = entries.len().checked_sub(1).and_then(|last| rows.get(last)).filter(|_| has_more);
-    let next = last.map(|row| format!("{}~{}", row.last_event_at_ms.unwrap_or(0), row.id));
+    let next = last.map(|row| format!("{}~{}", order.figure(row), row.id));
     let mut answer = json!({ "schema": SESSIONS_SCHEMA, "sessions": entries, "next": next });
     let older = u64::from(sessions.is_cut);
     bound::note(&mut answer, &[("characters", left_out), ("older_sessions_not_looked_at", older)]);
@@ -127,7 +150,7 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
     if terms.is_empty() {
         return Err(QueryError::NoWord);
     }
-    let sessions = VisibleSessions::list(to, scope, false).await?;
+    let sessions = VisibleSessions::newest(to, scope).await?;
     let only = match arguments::text(arguments, "session")? {
         Some(word) => Some(sessions.find(word, to).await?),
         None => None,
@@ -174,7 +197,7 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
     let offset = arguments::offset(arguments)? as u64;
     let kinds = arguments::texts(arguments, "kinds")?;
     let agent = arguments::text(arguments, "agent")?;
-    let sessions = VisibleSessions::list(to, scope, false).await?;
+    let sessions = VisibleSessions::newest(to, scope).await?;
     let session = sessions.find(arguments::text(arguments, "session")?.unwrap_or(OWN), to).await?;
     let events = ask(to, move |host| host.events(&session)).await?;
     let is_agents = |event: &Event, word: &str| {
@@ -207,14 +230,14 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
 
 /// Returns the tree of a session in scope.
 async fn find_tree(word: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, QueryError> {
-    let sessions = VisibleSessions::list(to, scope, false).await?;
+    let sessions = VisibleSessions::newest(to, scope).await?;
     let session = sessions.find(word, to).await?;
     tree(session, to).await?.ok_or_else(|| QueryError::NoSession(word.to_owned()))
 }
 
 /// Returns the tree of the newest session in scope that has an agent with this id or id prefix.
 async fn find_tree_of(agent: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, QueryError> {
-    let sessions = VisibleSessions::list(to, scope, false).await?;
+    let sessions = VisibleSessions::newest(to, scope).await?;
     for row in sessions.rows.iter().filter(|row| row.agents > 0).take(MAX_SEARCHED_SESSIONS) {
         if let Some(tree) = tree(row.id.clone(), to).await?
             && tree.agents.iter().any(|row| !row.id.is_root() && row.id.starts_with(agent))

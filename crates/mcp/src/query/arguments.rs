@@ -2,6 +2,7 @@
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
+use subscope_model::{Millis, SessionOrder};
 
 use super::QueryError;
 
@@ -52,6 +53,20 @@ pub(super) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, QueryErro
     optional(arguments, name, "true or false", Value::as_bool).map(Option::unwrap_or_default)
 }
 
+/// Returns the `sort` argument; the newest first if missing.
+pub(super) fn order(arguments: &JsonObject) -> Result<SessionOrder, QueryError> {
+    let names = SessionOrder::ALL.map(SessionOrder::name).join(", ");
+    let read = |value: &Value| value.as_str().and_then(SessionOrder::named);
+    optional(arguments, "sort", &format!("one of {names}"), read).map(Option::unwrap_or_default)
+}
+
+/// Returns the `days` argument; `None` if missing.
+pub(super) fn days(arguments: &JsonObject) -> Result<Option<Millis>, QueryError> {
+    let read =
+        |value: &Value| whole(value).and_then(|days| Millis::try_from(days).ok()).filter(|days| *days > 0);
+    optional(arguments, "days", "a whole number from 1", read)
+}
+
 /// Returns an array of strings; `None` if missing or empty.
 pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<Vec<&'a str>>, QueryError> {
     let read = |value: &'a Value| value.as_array()?.iter().map(Value::as_str).collect();
@@ -86,8 +101,7 @@ mod tests {
 
     #[test]
     fn arguments_of_another_type_are_refused_by_name() {
-        let arguments =
-            json!({"limit": "x", "live": 1, "session": 2, "kinds": [1], "after": "y", "agent": " "});
+        let arguments = json!({"limit": "x", "live": 1, "session": 2, "kinds": [1], "after": "y", "agent": " ", "sort": "price", "days": 0});
         let arguments = arguments.as_object().unwrap();
         let messages = [
             limit(arguments, (2, 9)).unwrap_err(),
@@ -96,6 +110,8 @@ mod tests {
             required(arguments, "agent").unwrap_err(),
             texts(arguments, "kinds").unwrap_err(),
             offset(arguments).unwrap_err(),
+            order(arguments).unwrap_err(),
+            days(arguments).unwrap_err(),
         ];
         assert_eq!(
             messages.map(|error| error.to_string()),
@@ -106,6 +122,8 @@ mod tests {
                 "agent is missing",
                 "kinds has to be an array of strings",
                 "after is no `next` of a page",
+                "sort has to be one of newest, cost, tokens, duration, agents, calls, errors, denied",
+                "days has to be a whole number from 1",
             ]
         );
     }

@@ -20,7 +20,8 @@ use rmcp::{
     },
     service::RequestContext,
 };
-use subscope_model::{Event, Hits, SessionId, SessionPage, Tree};
+use subscope_model::{Event, Hits, Millis, SessionId, SessionPage, Tree};
+use subscope_query::ListQuery;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::scope::Scope;
@@ -28,11 +29,14 @@ use crate::stdio::Shutdown;
 
 /// Answers queries in the host process, the server's only access to sessions.
 pub trait QueryHost {
-    /// Lists the newest sessions, at most `limit`.
+    /// Lists sessions.
     ///
     /// # Errors
     /// The host cannot answer; the same below.
-    fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError>;
+    fn sessions(&self, query: &ListQuery) -> Result<SessionPage, QueryError>;
+
+    /// Returns the time by the host's clock.
+    fn now_ms(&self) -> Millis;
 
     /// Returns the session of the client, as the program that started this server tells it.
     fn own_session(&self) -> Result<SessionId, QueryError>;

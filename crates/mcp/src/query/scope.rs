@@ -7,6 +7,7 @@ use std::{
 };
 
 use subscope_model::{SessionId, SessionRow, Text};
+use subscope_query::ListQuery;
 
 use super::{QueryError, QuestionSender, ask, find_by_id};
 
@@ -64,20 +65,21 @@ fn resolve(folder: &Path) -> PathBuf {
 /// The visible sessions.
 #[derive(Debug)]
 pub(super) struct VisibleSessions {
-    /// Rows, newest first.
+    /// Rows, in the order of the query.
     pub(super) rows: Vec<SessionRow>,
-    /// Whether there are older sessions beyond [`MAX_SESSIONS`].
+    /// Whether there are more sessions beyond [`MAX_SESSIONS`].
     pub(super) is_cut: bool,
 }
 
 impl VisibleSessions {
-    /// Lists the visible sessions.
+    /// Lists the visible sessions of a query, whatever its limit.
     pub(super) async fn list(
         to: &QuestionSender,
         scope: &Scope,
-        only_live: bool,
+        query: ListQuery,
     ) -> Result<Self, QueryError> {
-        let page = ask(to, move |host| host.sessions(MAX_SESSIONS, only_live)).await?;
+        let query = ListQuery { limit: MAX_SESSIONS, ..query };
+        let page = ask(to, move |host| host.sessions(&query)).await?;
         let is_cut = page.next.is_some();
         let mut rows = page.sessions;
         let mut checked: HashMap<Option<Text>, bool> = HashMap::new();
@@ -87,6 +89,11 @@ impl VisibleSessions {
         };
         rows.retain(|row| contains(&row.cwd) || row.project.is_some() && contains(&row.project));
         Ok(Self { rows, is_cut })
+    }
+
+    /// Lists the newest visible sessions.
+    pub(super) async fn newest(to: &QuestionSender, scope: &Scope) -> Result<Self, QueryError> {
+        Self::list(to, scope, ListQuery::of_words(MAX_SESSIONS, String::new())).await
     }
 
     /// Finds a session by id, unambiguous id prefix, `last` for the newest, or `self` for the client's own.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations, object};
 use serde_json::{Value, json};
+use subscope_model::SessionOrder;
 
 /// Tool names.
 pub(super) const LIST_SESSIONS: &str = "list_sessions";
@@ -34,12 +35,19 @@ pub(super) fn all() -> Vec<Tool> {
     vec![
         tool(
             LIST_SESSIONS,
-            "Lists the sessions of agents in this project, the newest first: id, title (the first prompt), whether it is \
-             live, what it needs of its person (`need`), when it was, how many subagents it has and how many of them run or failed, tool calls, tokens, cost.",
+            "Lists the sessions of agents in this project, the newest first or by `sort`: id, title (the first prompt), whether it is \
+             live, what it needs of its person (`need`), when it was, how many subagents it has and how many of them run or failed, tool calls, how many of them failed or were denied, tokens, cost.",
             &[],
             json!({
                 "limit": limit(SESSIONS), "after": after(),
                 "live": { "type": "boolean", "description": "Only sessions in which something is still at work." },
+                "failed": { "type": "boolean", "description": "Only sessions in which an agent failed." },
+                "denied": { "type": "boolean", "description": "Only sessions in which a tool call was denied." },
+                "days": { "type": "integer", "minimum": 1, "description": "Only sessions with an event in the last so many days of 24 hours." },
+                "sort": {
+                    "type": "string", "enum": SessionOrder::ALL.map(SessionOrder::name),
+                    "description": "The order, the greatest first; `duration` is from the first event to the last, `errors` and `denied` count tool calls.",
+                },
             }),
         ),
         tool(

@@ -107,15 +107,19 @@ pub fn session_routes<S: QuestionServer>() -> OpenApiRouter<Arc<S>> {
 #[utoipa::path(
     get, path = "/api/v1/sessions",
     params(
-        ("q" = Option<String>, Query, description = "Only sessions with all of these words in title, directory, id or harness."),
+        ("q" = Option<String>, Query, description = "Only sessions with all of these words in title, directory, id or harness. `harness:NAME` asks for a harness, `failed:` for sessions with a failed agent, `denied:` for those with a denied call, `own:` also for those that a harness started by itself."),
         ("limit" = Option<usize>, Query, description = "The most entries of a page: 100 by default, 1000 at most."),
         ("after" = Option<String>, Query, description = "The `next` of the previous page."),
         ("live" = Option<bool>, Query, description = "Only sessions in which something has not ended."),
         ("recent" = Option<bool>, Query, description = "Only sessions that were stored or changed in the last 30 minutes, whatever their own times are."),
+        ("project" = Option<String>, Query, description = "Only sessions of this project: its folder, or one above it."),
+        ("since" = Option<i64>, Query, description = "Only sessions with an event from this time on, in milliseconds since 1970."),
+        ("until" = Option<i64>, Query, description = "Only sessions that began before this time."),
+        ("sort" = Option<String>, Query, description = "The order, the greatest first: `newest` (by the last event; the default), `cost`, `tokens`, `duration`, `agents`, `calls`, `errors` or `denied`."),
     ),
     responses(
         (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = ref("#/components/schemas/SessionPage")),
-        (status = 400, description = "`after` is not the `next` of a page."),
+        (status = 400, description = "`after` is not the `next` of a page, or `sort` is no order."),
     )
 )]
 async fn sessions<S: QuestionServer>(
@@ -127,11 +131,12 @@ async fn sessions<S: QuestionServer>(
     server.ask(&scope, None, move |queries| queries.sessions(&query)).await.map(Json)
 }
 
-/// Returns ids by prefix.
+/// Returns ids by prefix, or subagents by words.
 #[utoipa::path(
     get, path = "/api/v1/names",
     params(
-        ("prefix" = String, Query, description = "The beginning of the ids."),
+        ("prefix" = Option<String>, Query, description = "The beginning of the ids."),
+        ("q" = Option<String>, Query, description = "Instead of `prefix`: words that id, type and description of a subagent must have; `sessions` is empty."),
         ("limit" = Option<usize>, Query, description = "The most ids of each kind: 50 by default, 1000 at most."),
     ),
     responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = ref("#/components/schemas/IdMatches")))
@@ -142,7 +147,11 @@ async fn names<S: QuestionServer>(
     Query(parameters): Query<NameParameters>,
 ) -> Result<Json<IdMatches>, ApiError> {
     let limit = parameters.limit();
-    server.ask(&scope, None, move |queries| queries.names(&parameters.prefix, limit)).await.map(Json)
+    let ask = move |queries: &mut dyn Queries| match (parameters.q, parameters.prefix) {
+        (Some(words), _) => queries.agents_with_words(&words, limit),
+        (None, prefix) => queries.names(&prefix.unwrap_or_default(), limit),
+    };
+    server.ask(&scope, None, ask).await.map(Json)
 }
 
 /// Finds words in prompts, messages, thoughts, tool arguments and results.

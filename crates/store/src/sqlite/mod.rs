@@ -192,8 +192,10 @@ impl SqliteStore {
             schema::WITHOUT_QUARTERS | schema::WITHOUT_LOOKS if access == Access::Read => {
                 (has_figures, has_looks) = (false, false);
             }
-            schema::WITHOUT_TOP_AGENTS if access == Access::Read => has_figures = false,
-            found @ schema::WITHOUT_WORK..=schema::WITHOUT_TOP_AGENTS => {
+            schema::WITHOUT_TOP_AGENTS | schema::WITHOUT_DENIED if access == Access::Read => {
+                has_figures = false
+            }
+            found @ schema::WITHOUT_WORK..=schema::WITHOUT_DENIED => {
                 schema::upgrade(&mut db, found).map_err(database_error)?;
             }
             0 if repair::has_tables(&db).map_err(database_error)? => {

@@ -6,14 +6,15 @@ use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueRef};
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, Event, Looks, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats, StatsQuery,
-    StatsRow, Text, TopRow, Tree, Usage, Zone,
+    AgentId, AgentName, Event, Looks, Millis, Problem, SessionId, SessionKeys, SessionOrder, SessionRow,
+    SlowCall, Stats, StatsQuery, StatsRow, Text, TopRow, Tree, Usage, Zone,
 };
 
 use super::{
     FILE, SharedHistory, SqliteStore, deferred_index,
     layout::{
-        AT_WORK, FACTS, INBOX, INBOX_PARTS, QUARTERS, SESSIONS, SLOW_CALLS, SOURCES, TOP_AGENTS, TREES, Table,
+        AGENTS, AT_WORK, FACTS, INBOX, INBOX_PARTS, QUARTERS, SESSIONS, SLOW_CALLS, SOURCES, TOP_AGENTS,
+        TREES, Table,
     },
     looks, pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
@@ -79,11 +80,12 @@ pub(crate) fn size_bytes(db: &Connection) -> StoreResult<u64> {
 /// Rows of the session list, newest first.
 const LIST_NEWEST: &str = "FROM sessions
     WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1) AND ?5 = 0
+        AND last_ms >= ?7
         AND (?6 = 0 OR instr(row, '\"is_own\":true') = 0)
     ORDER BY last_ms DESC, id LIMIT ?4";
 const LIST_RECENTLY_CHANGED: &str = "FROM sessions INDEXED BY sessions_kept
     WHERE kept_ms >= ?5 AND is_forgotten = 0 AND last_ms <= ?1 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
-        AND (?6 = 0 OR instr(row, '\"is_own\":true') = 0)
+        AND last_ms >= ?7 AND (?6 = 0 OR instr(row, '\"is_own\":true') = 0)
     ORDER BY last_ms DESC, id LIMIT ?4";
 /// Places of columns of [`SESSIONS`] in a query of its checked columns, and of the columns after these.
 const ID: usize = 0;
@@ -380,20 +382,25 @@ impl SqliteStore {
 
 impl SessionQueries for SqliteStore {
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
-        let (last_ms, id) = query.after.as_ref().map_or((i64::MAX, ""), |(at, id)| (*at, id.as_str()));
+        let is_newest = query.order == SessionOrder::Newest;
+        let after = query.after.as_ref().filter(|_| is_newest);
+        let (last_ms, id) = after.map_or((i64::MAX, ""), |(at, id)| (*at, id.as_str()));
         // Few of many changed recently: another index finds them.
         let sql = if query.kept_since.is_some() { LIST_RECENTLY_CHANGED } else { LIST_NEWEST };
         let kept_since = query.kept_since.unwrap_or(0);
-        // Words are looked for in the rows themselves: all of them are read.
-        let limit = if query.words.is_empty() { clamp(query.limit) } else { i64::MAX };
-        let values = params![last_ms, id, query.only_live, limit, kept_since, query.hides_own];
+        // What SQL does not select or order by is in the rows themselves: all of them are read.
+        let is_by_sql =
+            is_newest && query.words.is_empty() && query.project.is_none() && query.until.is_none();
+        let limit = if is_by_sql { clamp(query.limit) } else { i64::MAX };
+        let since = query.since.unwrap_or(i64::MIN);
+        let values = params![last_ms, id, query.only_live, limit, kept_since, query.hides_own, since];
         let columns = SESSIONS.checked_columns(self.has_sums);
         let sql = format!("SELECT {columns}, kept_ms {sql}");
         let rows = self.select(&sql, values, |row| {
             let found = self.row_at(row)?;
-            Ok(Some(found).filter(|row| row.matches(&query.words)))
+            Ok(query.covers(&found).then_some(found))
         })?;
-        Ok(rows.into_iter().flatten().take(query.limit).collect())
+        Ok(query.select(rows.into_iter().flatten()))
     }
 
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
@@ -431,6 +438,27 @@ impl SessionQueries for SqliteStore {
         self.select(sql, params![prefix, clamp(limit)], |row| {
             Ok((SessionId(row.get(0)?), AgentId(row.get(1)?)))
         })
+    }
+
+    fn agents_with_words(&self, words: &str, limit: usize) -> StoreResult<Vec<AgentName>> {
+        let is_intact =
+            if self.has_sums { AGENTS.is_intact().replace("agents.", "a.") } else { "1".to_owned() };
+        // Session by session, so that few are read if there are matches enough.
+        let sql = format!(
+            "SELECT s.id, a.id, a.type, a.description FROM sessions s CROSS JOIN agents a ON a.session_no = s.no \
+             WHERE s.is_forgotten = 0 AND {is_intact} ORDER BY s.last_ms DESC, s.id"
+        );
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let names: (Option<Text>, Option<Text>) = (row.get(2)?, row.get(3)?);
+            let (session, agent) = (SessionId(row.get(0)?), AgentId(row.get(1)?));
+            found.extend(AgentName::found(words, session, agent, names.0.as_deref(), names.1.as_deref()));
+        }
+        Ok(found)
     }
 
     fn session_row(&self, session: &SessionId) -> StoreResult<Option<SessionRow>> {

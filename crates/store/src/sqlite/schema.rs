@@ -2,17 +2,18 @@
 //!
 //! Rows are derived from transcripts and the inbox and can be rebuilt; only `inbox` and `inbox_parts` hold what exists nowhere else.
 
-use rusqlite::{Connection, Transaction};
-use subscope_model::Tree;
+use rusqlite::{Connection, Transaction, params};
+use subscope_model::{SessionRow, Tree};
 
 use super::{
-    layout::{CHECKED, LOOKS, QUARTERS, TOP_AGENTS, Table},
+    layout::{CHECKED, LOOKS, QUARTERS, SESSIONS, TOP_AGENTS, Table},
     pack,
+    query::select_one,
     write::{write_quarters, write_top_agents, write_work},
 };
 
 /// Schema version, stored as `PRAGMA user_version`; 0 in a file that has no tables yet.
-pub(super) const VERSION: i64 = 7;
+pub(super) const VERSION: i64 = 8;
 /// Version without the tables of [`WORK_TABLES`], which is brought up to date.
 pub(super) const WITHOUT_WORK: i64 = 1;
 /// Version without the column of [`REV_COLUMN`], which is brought up to date.
@@ -27,6 +28,9 @@ pub(super) const WITHOUT_QUARTERS: i64 = 4;
 pub(super) const WITHOUT_LOOKS: i64 = 5;
 /// Version without the table of [`TOP_AGENTS_TABLE`], which is brought up to date.
 pub(super) const WITHOUT_TOP_AGENTS: i64 = 6;
+/// Version in which a session's row does not count failed and denied calls, and no agent is in [`TOP_AGENTS_TABLE`] for its
+/// denied calls, which is brought up to date.
+pub(super) const WITHOUT_DENIED: i64 = 7;
 
 /// Bits of `quarters.floor`.
 pub(super) const TOKENS_FLOOR: u8 = 1;
@@ -151,7 +155,9 @@ fn add_sums(db: &Transaction<'_>, tables: &[&Table]) -> rusqlite::Result<()> {
 /// Adds what an older version lacks, and fills it from the trees, in one transaction.
 pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
-    transaction.execute_batch(TOP_AGENTS_TABLE)?;
+    if found < WITHOUT_DENIED {
+        transaction.execute_batch(TOP_AGENTS_TABLE)?;
+    }
     if found < WITHOUT_TOP_AGENTS {
         transaction.execute_batch(LOOKS_TABLE)?;
     }
@@ -174,6 +180,7 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
         transaction.execute_batch(WORK_TABLES)?;
     }
     let lack_sums: &[&Table] = match found {
+        WITHOUT_DENIED => &[],
         WITHOUT_TOP_AGENTS => &[&TOP_AGENTS],
         WITHOUT_LOOKS => &[&TOP_AGENTS, &LOOKS],
         WITHOUT_QUARTERS => &[&TOP_AGENTS, &LOOKS, &QUARTERS],
@@ -185,7 +192,7 @@ pub(super) fn upgrade(db: &mut Connection, found: i64) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Fills the tables that an older version lacks, and that are made from trees.
+/// Fills what an older version lacks, and what is made from trees.
 fn fill_from_trees(transaction: &Transaction<'_>, found: i64) -> rusqlite::Result<()> {
     let mut statement = transaction.prepare("SELECT session_no, body FROM trees")?;
     let mut rows = statement.query([])?;
@@ -194,6 +201,7 @@ fn fill_from_trees(transaction: &Transaction<'_>, found: i64) -> rusqlite::Resul
         // A tree of another version of the model has other rules: the next index run rebuilds it.
         let Some(tree) = tree else { continue };
         write_top_agents(transaction, row.get(0)?, &tree)?;
+        count_denied(transaction, row.get(0)?, &tree)?;
         if found < WITHOUT_LOOKS {
             write_quarters(transaction, row.get(0)?, &tree)?;
         }
@@ -201,6 +209,22 @@ fn fill_from_trees(transaction: &Transaction<'_>, found: i64) -> rusqlite::Resul
             write_work(transaction, row.get(0)?, &tree)?;
         }
     }
+    Ok(())
+}
+
+/// Adds the counts of failed and denied calls to a session's row, unless it is damaged or has them.
+fn count_denied(transaction: &Transaction<'_>, no: i64, tree: &Tree) -> rusqlite::Result<()> {
+    let sql = format!("SELECT row FROM sessions WHERE no = ?1 AND {}", SESSIONS.is_intact());
+    let Some(json) = select_one(transaction, &sql, [no], |row| row.get::<_, String>(0))? else {
+        return Ok(());
+    };
+    let Ok(row) = serde_json::from_str::<SessionRow>(&json) else { return Ok(()) };
+    let (tool_errors, tools_denied) = (Some(tree.summary.tool_errors), Some(tree.summary.tools_denied));
+    let row = serde_json::to_string(&SessionRow { tool_errors, tools_denied, ..row });
+    let row = row.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let sum = SESSIONS.sum_with(&[("row", "?2")]);
+    let sql = format!("UPDATE sessions SET row = ?2, sum = {sum} WHERE no = ?1");
+    transaction.prepare_cached(&sql)?.execute(params![no, row])?;
     Ok(())
 }
 

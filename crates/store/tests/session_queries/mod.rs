@@ -1,6 +1,6 @@
 //! Conformance suite of [`SessionQueries`]: every store, of a machine and of a team, passes it with the same answers.
 
-use subscope_model::{SessionId, SessionRow, Stats, StatsGroup, StatsQuery, StatsRow, Tree};
+use subscope_model::{SessionId, SessionOrder, SessionRow, Stats, StatsGroup, StatsQuery, StatsRow, Tree};
 use subscope_store::{ListQuery, SessionQueries};
 use subscope_testkit::{
     fixtures::recording,
@@ -36,7 +36,8 @@ fn all() -> ListQuery {
 
 /// Fills an empty store, checks its answers, and returns them.
 pub(crate) fn check(which: &str, store: &mut dyn FilledStore) -> Answers {
-    let trees: Vec<Tree> = ["a-single", "b-parallel", "c-nested", "k-big", "e-sigint"].map(real).into();
+    let trees: Vec<Tree> =
+        ["a-single", "b-parallel", "c-nested", "k-big", "e-sigint", "e-denied"].map(real).into();
     assert!(store.queries().list(&all()).unwrap().is_empty(), "{which}");
     assert_eq!(store.queries().tree(&trees[0].session.id).unwrap(), None, "{which}");
     // A session that is committed twice counts once.
@@ -64,6 +65,8 @@ pub(crate) fn check(which: &str, store: &mut dyn FilledStore) -> Answers {
     assert_eq!(named(&format!("CLAUDE {}", last.id), 2), std::slice::from_ref(last), "{which}");
     assert_eq!(named("claude-code", 2), rows[..2], "{which}");
     assert!(named("claude-code nowhere", 2).is_empty(), "{which}");
+    assert_filters_select(store, &rows, which);
+    assert_words_find_agents(store, &trees, which);
     let stats = store.stats(&StatsQuery::default()).unwrap();
     assert_statistics_add_up(&stats, which);
     let of = |query: StatsQuery| store.stats(&query).unwrap();
@@ -115,6 +118,53 @@ pub(crate) fn check(which: &str, store: &mut dyn FilledStore) -> Answers {
     assert_eq!(store.sessions_with_prefix("", 2).unwrap(), newest, "{which}");
     let trees = trees.iter().map(|tree| store.tree(&tree.session.id).unwrap().unwrap()).collect();
     Answers { rows, stats, own, trees }
+}
+
+/// Each order has all rows, in pages too; each filter has those that it means.
+fn assert_filters_select(store: &dyn SessionQueries, rows: &[SessionRow], which: &str) {
+    for order in SessionOrder::ALL {
+        let mut sorted = rows.to_vec();
+        sorted.sort_by_key(|row| (std::cmp::Reverse(order.figure(row)), row.id.clone()));
+        assert_eq!(store.list(&ListQuery { order, ..all() }).unwrap(), sorted, "{which} {order:?}");
+        let (mut paged, mut after) = (Vec::new(), None);
+        while paged.len() < sorted.len() {
+            let page = store.list(&ListQuery { order, after, ..ListQuery::first(2) }).unwrap();
+            let last = page.last().expect("a page follows");
+            after = Some((order.figure(last), last.id.clone()));
+            paged.extend(page);
+        }
+        assert_eq!(paged, sorted, "{which} {order:?}");
+    }
+    let newest = SessionOrder::Newest.figure(&rows[1]);
+    let folder = rows[0].cwd.clone().unwrap();
+    let filters: [(ListQuery, &dyn Fn(&SessionRow) -> bool); 6] = [
+        (ListQuery { words: SessionRow::DENIED.into(), ..all() }, &|row| row.tools_denied.unwrap() > 0),
+        (ListQuery { words: SessionRow::FAILED.into(), ..all() }, &|row| row.failed > 0),
+        (ListQuery { words: SessionRow::WITH_OWN.into(), ..all() }, &|_| true),
+        (ListQuery { since: Some(newest), ..all() }, &|row| row.last_event_at_ms >= Some(newest)),
+        (ListQuery { until: Some(newest), ..all() }, &|row| row.started_at_ms < Some(newest)),
+        (ListQuery { project: Some(folder.clone()), ..all() }, &|row| row.cwd.as_ref() == Some(&folder)),
+    ];
+    for (query, is_meant) in filters {
+        let expected: Vec<SessionRow> = rows.iter().filter(|row| is_meant(row)).cloned().collect();
+        assert_eq!(store.list(&query).unwrap(), expected, "{which} {query:?}");
+    }
+    let denied = rows.iter().filter(|row| row.tools_denied > Some(0)).count();
+    assert_eq!(denied, 1, "{which}: one of the sessions has denied calls");
+}
+
+/// Words of an agent's description find it, whatever their case.
+fn assert_words_find_agents(store: &dyn SessionQueries, trees: &[Tree], which: &str) {
+    let agent = trees[2].agents.iter().find(|agent| agent.description.is_some()).unwrap();
+    let words = agent.description.as_deref().unwrap().to_uppercase();
+    let found = store.agents_with_words(&words, 50).unwrap();
+    let own = found.iter().find(|found| found.agent_id == agent.id).unwrap();
+    assert_eq!(own.session_id, trees[2].session.id, "{which}");
+    assert_eq!(own.title.as_deref(), Some(&*agent.title()), "{which}");
+    assert_eq!(store.agents_with_words(&words, 1).unwrap(), found[..1], "{which}");
+    assert_eq!(store.agents_with_words(&format!("{words} nowhere"), 50).unwrap(), [], "{which}");
+    let subagents = trees.iter().flat_map(|tree| &tree.agents).filter(|agent| !agent.id.is_root()).count();
+    assert_eq!(store.agents_with_words("", 1_000).unwrap().len(), subagents, "{which}");
 }
 
 /// Each way to break the statistics down has the same sums.

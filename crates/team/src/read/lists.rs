@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clickhouse::Row;
 use serde::Deserialize;
 use subscope_model::{
-    Agent, Millis, SessionId, SessionRow, Text, WORKING_SCHEMA, WorkingSession, WorkingSessions,
+    Agent, Millis, SessionId, SessionOrder, SessionRow, Text, WORKING_SCHEMA, WorkingSession, WorkingSessions,
 };
 use subscope_store::{ListQuery, StoreResult};
 
@@ -39,20 +39,48 @@ struct ListedRow {
     team: String,
     project: String,
     working: String,
+    tool_errors: u32,
+    tools_denied: u32,
 }
 
-const COLUMNS: &str = "row, machine, user, team, project, working";
+const COLUMNS: &str = "row, machine, user, team, project, working, tool_errors, tools_denied";
+
+/// Returns [`SessionOrder::figure`] as an expression.
+fn figure(order: SessionOrder) -> &'static str {
+    match order {
+        SessionOrder::Newest => "last_event_at_ms",
+        SessionOrder::Cost => "ifNull(JSONExtract(row, 'cost_micro_usd', 'Nullable(Int64)'), -1)",
+        SessionOrder::Tokens => "ifNull(JSONExtract(row, 'usage', 'total_tokens', 'Nullable(Int64)'), -1)",
+        SessionOrder::Duration => {
+            "ifNull(JSONExtract(row, 'last_event_at_ms', 'Nullable(Int64)') \
+             - JSONExtract(row, 'started_at_ms', 'Nullable(Int64)'), -1)"
+        }
+        SessionOrder::Agents => "toInt64(agents)",
+        SessionOrder::Calls => "toInt64(tool_calls)",
+        SessionOrder::Errors => "toInt64(tool_errors)",
+        SessionOrder::Denied => "toInt64(tools_denied)",
+    }
+}
 
 impl ListedRow {
     /// Returns the row; `None` if a later version of the program wrote it.
     fn parsed(self) -> Option<WorkingSession> {
         let row: SessionRow = serde_json::from_str(&self.row).ok()?;
         let name = |name: String| (!name.is_empty()).then(|| Text::from(name));
-        let Self { machine, user, team, project, working, .. } = self;
+        let Self { machine, user, team, project, working, tool_errors, tools_denied, .. } = self;
         let (machine, user, team, project) = (name(machine), name(user), name(team), name(project));
         let working: Vec<Agent> = serde_json::from_str(&working).unwrap_or_default();
-        Some(WorkingSession { row: SessionRow { machine, user, team, project, ..row }, working })
+        // Rows of earlier versions do not count them.
+        let (tool_errors, tools_denied) = (Some(tool_errors), Some(tools_denied));
+        let row = SessionRow { machine, user, team, project, tool_errors, tools_denied, ..row };
+        Some(WorkingSession { row, working })
     }
+}
+
+/// Adds the condition that a session's project has a name or lies below it.
+pub(super) fn of_project(select: TenantQuery, project: &str) -> TenantQuery {
+    let project = BoundValue::Text(project.to_owned());
+    select.matching("project = ? OR startsWith(project, concat(?, '/'))", "String", project)
 }
 
 impl Reader {
@@ -70,15 +98,26 @@ impl Reader {
         Ok(WorkingSessions { schema: WORKING_SCHEMA.into(), sessions, has_more })
     }
 
-    /// Returns a page with the agents at work. First the newest keys, without `FINAL`: a session's newest row comes first, since a newer rev
-    /// never ends earlier. Then their rows with the same conditions, which only the newest ones pass.
+    /// Returns a page with the agents at work. First the keys in order; for the newest without `FINAL`: a session's newest row
+    /// comes first, since a newer rev never ends earlier. Then their rows with the same conditions, which only the newest
+    /// ones pass.
     async fn listed(&self, query: &ListQuery) -> StoreResult<Vec<WorkingSession>> {
         let mut wanted = query.limit.saturating_mul(FACTOR).saturating_add(20).min(MAX_KEYS);
+        let versions = match query.order {
+            SessionOrder::Newest => Versions::All,
+            SessionOrder::Cost
+            | SessionOrder::Tokens
+            | SessionOrder::Duration
+            | SessionOrder::Agents
+            | SessionOrder::Calls
+            | SessionOrder::Errors
+            | SessionOrder::Denied => Versions::Newest,
+        };
         loop {
             let select = self
-                .conditions(query, TenantQuery::new("session_id, day", TenantTable::Sessions, Versions::All))
+                .conditions(query, TenantQuery::new("session_id, day", TenantTable::Sessions, versions))
                 .when("is_deleted = 0")
-                .tail(format!("ORDER BY last_event_at_ms DESC, session_id LIMIT {wanted}"));
+                .tail(format!("ORDER BY {} DESC, session_id LIMIT {wanted}", figure(query.order)));
             let keys: Vec<SessionDay> = self.scoped.rows(select).await?;
             let rows = self.rows_of(&keys, query).await?;
             if rows.len() >= query.limit || keys.len() < wanted || wanted == MAX_KEYS {
@@ -112,16 +151,17 @@ impl Reader {
             let rows: Vec<ListedRow> = self.scoped.rows(self.conditions(query, select)).await?;
             all.extend(rows.into_iter().filter_map(ListedRow::parsed));
         }
-        all.sort_by_cached_key(|found: &WorkingSession| found.row.place());
+        all.sort_by_cached_key(|found: &WorkingSession| query.order.place(&found.row));
         Ok(all)
     }
 
     fn conditions(&self, query: &ListQuery, select: TenantQuery) -> TenantQuery {
         let mut select = self.filter.add_to(select);
-        if let Some((at, id)) = &query.after {
+        if let Some((last, id)) = &query.after {
+            let figure = figure(query.order);
             select = select
-                .matching("last_event_at_ms <= ?", "Int64", BoundValue::Number(*at))
-                .matching("last_event_at_ms < ?", "Int64", BoundValue::Number(*at))
+                .matching(&format!("{figure} <= ?"), "Int64", BoundValue::Number(*last))
+                .matching(&format!("{figure} < ?"), "Int64", BoundValue::Number(*last))
                 .matching("session_id > ?", "String", BoundValue::Text(id.to_string()))
                 .either(2);
         }
@@ -131,14 +171,35 @@ impl Reader {
         if let Some(since) = query.kept_since {
             select = select.matching("committed_at_ms >= ?", "Int64", BoundValue::Number(since));
         }
+        if query.hides_own {
+            select = select.when("NOT JSONExtractBool(row, 'is_own')");
+        }
+        if let Some(project) = &query.project {
+            select = of_project(select, project);
+        }
+        if let Some(since) = query.since {
+            select = select.matching("last_event_at_ms >= ?", "Int64", BoundValue::Number(since));
+        }
+        if let Some(until) = query.until {
+            select = select.matching(
+                "JSONExtract(row, 'started_at_ms', 'Nullable(Int64)') < ?",
+                "Int64",
+                BoundValue::Number(until),
+            );
+        }
         for word in query.words.split_whitespace() {
-            select = match word.strip_prefix(SessionRow::HARNESS) {
-                Some(name) => select.matching("harness = ?", "String", BoundValue::Text(name.to_owned())),
-                None => select.matching(
-                    "position(lowerUTF8(concatWithSeparator('\\n', title, project, user, session_id, harness)), ?) > 0",
-                    "String",
-                    BoundValue::Text(word.to_lowercase()),
-                ),
+            select = match word {
+                SessionRow::WITH_OWN => select,
+                SessionRow::FAILED => select.when("failed > 0 OR JSONExtractString(row, 'root') = 'failed'"),
+                SessionRow::DENIED => select.when("tools_denied > 0"),
+                _ => match word.strip_prefix(SessionRow::HARNESS) {
+                    Some(name) => select.matching("harness = ?", "String", BoundValue::Text(name.to_owned())),
+                    None => select.matching(
+                        "position(lowerUTF8(concatWithSeparator('\\n', title, project, user, session_id, harness)), ?) > 0",
+                        "String",
+                        BoundValue::Text(word.to_lowercase()),
+                    ),
+                },
             };
         }
         select
@@ -156,13 +217,15 @@ impl Reader {
             team: String,
             project: String,
             working: String,
+            tool_errors: u32,
+            tools_denied: u32,
             is_deleted: u8,
         }
         let found: Option<NewestRow> = self.scoped.first(select).await?;
-        let Some(NewestRow { row, machine, user, team, project, working, is_deleted: 0 }) = found else {
-            return Ok(None);
-        };
-        Ok(ListedRow { row, machine, user, team, project, working }.parsed().map(|found| found.row))
+        let Some(found) = found.filter(|found| found.is_deleted == 0) else { return Ok(None) };
+        let NewestRow { row, machine, user, team, project, working, tool_errors, tools_denied, .. } = found;
+        let listed = ListedRow { row, machine, user, team, project, working, tool_errors, tools_denied };
+        Ok(listed.parsed().map(|found| found.row))
     }
 
     pub(super) async fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, EngineError> {

@@ -8,7 +8,7 @@ use subscope_hub::search::excerpt;
 use subscope_model::{FacetCount, Facets, HITS_SCHEMA, Hits, SearchHit, SearchQuery, SessionId, Text};
 use subscope_store::words;
 
-use super::Reader;
+use super::{Reader, lists::of_project};
 use crate::engine::{BoundValue, EngineError, TenantQuery, TenantTable, Versions};
 
 /// Keys that are read for so many hits: some are of passages that were replaced or belong to sessions that are gone.
@@ -130,8 +130,7 @@ impl Reader {
             .add_to(TenantQuery::new(columns, TenantTable::Sessions, Versions::Newest))
             .matching("session_id IN ?", "Array(String)", BoundValue::Texts(ids));
         if let Some(project) = &query.project {
-            let project = BoundValue::Text(project.to_string());
-            select = select.matching("project = ? OR startsWith(project, concat(?, '/'))", "String", project);
+            select = of_project(select, project);
         }
         let rows: Vec<HitNames> = self.scoped.rows(select).await?;
         Ok(rows.into_iter().map(|row| (row.session_id.clone(), row)).collect())

@@ -1,7 +1,7 @@
 //! The command palette: commands, sessions, agents and the full text by what is typed.
 
-use subscope_model::{Agent, SessionId, SessionRow, Tree};
-use subscope_render::text;
+use subscope_model::{Agent, AgentName, SessionId, SessionRow, Tree};
+use subscope_render::{table::SHORT_ID, text};
 
 use super::{UiState, reports::Place};
 use crate::keys::{Action, KEYS};
@@ -19,6 +19,8 @@ pub(crate) struct CommandPalette {
     pub(crate) asked: String,
     /// Sessions of the last answer.
     pub(crate) found: Vec<SessionRow>,
+    /// Agents of the last answer.
+    pub(crate) found_agents: Vec<AgentName>,
 }
 
 /// Something that the palette leads to.
@@ -70,7 +72,7 @@ impl CommandPalette {
         if !text.is_empty() {
             entries
                 .extend(self.sessions(state, &text).map(|row| PaletteEntry::Session(Box::new(row.clone()))));
-            entries.extend(agents(state, has));
+            entries.extend(self.agents(state, has));
         }
         entries.extend(others.into_iter().map(PaletteEntry::Command));
         if !text.is_empty() {
@@ -86,10 +88,29 @@ impl CommandPalette {
         let others = self.found.iter().filter(move |row| !is_listed(&row.id));
         listed.iter().chain(others).filter(|row| row.matches(text)).take(MAX_FOUND)
     }
+
+    /// Agents of sessions that are shown or live, then those that only the backend knows.
+    fn agents(&self, state: &UiState, has: impl Fn(&str) -> bool) -> Vec<PaletteEntry> {
+        let mut entries = live_agents(state, &has);
+        let fits = |name: &&AgentName| {
+            has(&format!("{} {}", name.title.as_deref().unwrap_or_default(), name.agent_id).to_lowercase())
+        };
+        for AgentName { session_id, agent_id, title } in self.found_agents.iter().filter(fits) {
+            let place = Place { session: session_id.clone(), agent: Some(agent_id.clone()) };
+            let is_listed =
+                |entry: &PaletteEntry| matches!(entry, PaletteEntry::Agent(listed, _) if *listed == place);
+            if entries.len() < MAX_FOUND && !entries.iter().any(is_listed) {
+                let of: String = session_id.chars().take(SHORT_ID).collect();
+                let name = title.as_deref().unwrap_or(agent_id);
+                entries.push(PaletteEntry::Agent(place, format!("{name} of {of}")));
+            }
+        }
+        entries
+    }
 }
 
 /// Agents of the selected session, then those of all sessions that are live.
-fn agents(state: &UiState, has: impl Fn(&str) -> bool) -> Vec<PaletteEntry> {
+fn live_agents(state: &UiState, has: impl Fn(&str) -> bool) -> Vec<PaletteEntry> {
     let selected = state.tree();
     let is_other = |tree: &&Tree| selected.is_none_or(|selected| selected.session.id != tree.session.id);
     let trees = selected.into_iter().chain(state.trees.subscribed().filter(is_other));

@@ -141,9 +141,9 @@ fn on_answer(state: &mut UiState, answer: Answer) -> Vec<Effect> {
                 state.dirty.rows = true;
             }
         }
-        Answer::Sought(rows) => {
+        Answer::Sought(rows, agents) => {
             if let Some(Overlay::Palette(palette)) = &mut state.overlay {
-                palette.found = rows;
+                (palette.found, palette.found_agents) = (rows, agents);
             }
         }
         Answer::Found(query, found) if found.hits.is_empty() && !is_filtered(&query) => {

@@ -73,7 +73,7 @@ fn run(state: &mut UiState, palette: &CommandPalette, entry: PaletteEntry) -> Ve
     Vec::new()
 }
 
-/// Asks for the sessions that match the typed text, one question at a time.
+/// Asks for the sessions and agents that match the typed text, one question at a time.
 pub(super) fn on_tick(state: &mut UiState, effects: &mut Vec<Effect>) {
     let is_pending = state.pending_questions.iter().any(|asked| matches!(asked, Question::Find(_)));
     let Some(Overlay::Palette(palette)) = &mut state.overlay else { return };

@@ -5,8 +5,8 @@ mod permission;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use subscope_model::{
-    AgentStatus, Flag, Hits, Liveness, LivenessKind, ReadingProgress, SearchQuery, SessionId, SessionRow,
-    Update,
+    AgentName, AgentStatus, Flag, Hits, Liveness, LivenessKind, ReadingProgress, SearchQuery, SessionId,
+    SessionRow, Update,
 };
 
 use subscope_render::text;
@@ -447,9 +447,17 @@ fn palette_leads_to_commands_agents_sessions_and_texts() {
     let (mut old, _) = recorded("e-tool-failures", None);
     old.session.id = "old".into();
     old.session.title = Some("the oldest one\u{1b}[2J".into());
-    ui.reply(Question::Find("oldest".into()), Answer::Sought(vec![SessionRow::of(&old)]));
+    let agents = AgentName::found_in(&old, "");
+    let agent = AgentName { title: Some("Explore: The oldest \u{1b}[2J".into()), ..agents[0].clone() };
+    ui.reply(
+        Question::Find("oldest".into()),
+        Answer::Sought(vec![SessionRow::of(&old)], vec![agent, agents[0].clone()]),
+    );
     let screen = ui.screen();
     assert!(screen.contains("session   ✓ shop: the oldest one␛[2J"), "{screen}");
+    // Agents of past sessions, too, each once and if they fit.
+    assert_eq!(screen.matches("Explore: The oldest ␛[2J of old").count(), 1, "{screen}");
+    assert_eq!(screen.matches(" of old").count(), 1, "{screen}");
     // Tab completes, Esc goes back.
     ui.press(&[KeyCode::Tab]);
     assert!(ui.screen().contains(": the oldest one[2J▏"), "{}", ui.screen());

@@ -50,6 +50,9 @@ pub(crate) struct HubIndexReport {
 }
 
 pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
+    if let Some((root, why)) = args.roots.iter().find_map(|root| Some((root, fs::metadata(root).err()?))) {
+        return Err(CliError::failed(format!("cannot read {}: {why}", root.display())));
+    }
     let folder = context.data_folder()?;
     if let Ok((client, Health { mode: HubMode::Foreground | HubMode::Command, pid, .. })) =
         hub_connection::greet(&folder)

@@ -3,23 +3,20 @@
 use std::{collections::BTreeSet, path::Path};
 
 use subscope_collect::{Skipped, not_understood, unread_databases};
-use subscope_model::{Problem, SessionId, SessionRow};
-use subscope_render::{
-    safe,
-    table::{SHORT_ID, render_sessions},
-};
+use subscope_model::{Problem, SessionId, SessionOrder, SessionRow};
+use subscope_query::ListQuery;
+use subscope_render::table::{SHORT_ID, render_sessions};
 
-use crate::{command::target::roots, prelude::*};
+use super::selected::SelectedSessions;
+use crate::{args::value::Moment, command::target::roots, prelude::*};
 
 pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     if args.iterations {
         return super::iterations::run(args, context);
     }
     let mut backend = Backend::open(Needs::Rows, context)?;
-    let harness = args.harness.as_ref().map(|name| format!("{}{name}", SessionRow::HARNESS));
-    let own = args.all.then(|| SessionRow::WITH_OWN.to_owned());
-    let words: Vec<String> = harness.into_iter().chain(own).collect();
-    let page = backend.sessions(args.limit, args.live, &words.join(" "))?;
+    let query = query(args, context);
+    let page = backend.queries().sessions(&query)?;
     let mut problems: Vec<Problem> = page.sessions.iter().filter_map(problem_of).collect();
     problems.extend(not_read(args, &backend, context)?);
     if args.json {
@@ -27,17 +24,48 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         return context.report(&problems);
     }
     if page.sessions.is_empty() && args.limit > 0 {
-        let nothing = if args.live { "nothing is at work" } else { "no sessions yet" };
-        let of = args.harness.as_ref().map_or_else(String::new, |name| format!(" of {name}"));
-        context.info(&safe::line(&format!("{nothing}{of}"), context.style(None).charset()));
+        let chosen = SelectedSessions { harness: args.harness.as_deref(), project: args.project.as_deref() };
+        chosen.check(&mut backend, context)?;
+        let is_selected = query != ListQuery::of_words(args.limit, String::new());
+        let nothing = match (args.live, is_selected) {
+            (true, _) => "nothing is at work",
+            (false, true) => "no session is like that",
+            (false, false) => "no sessions yet",
+        };
+        context.info(nothing);
         return context.report(&problems);
     }
     let others = like_named(&page.sessions, &mut backend)?;
-    output::print(&render_sessions(&page.sessions, &others, context.now_ms(), &context.style(None)))?;
+    // A list of what was denied says how much, in whatever order.
+    let figure =
+        if args.denied && args.sort == SessionOrder::Newest { SessionOrder::Denied } else { args.sort };
+    let style = context.style(None);
+    output::print(&render_sessions(&page.sessions, &others, figure, context.now_ms(), &style))?;
     if page.next.is_some() {
         context.info("more with -n");
     }
     context.report(&problems)
+}
+
+/// Returns the query that the options ask.
+fn query(args: &LsArgs, context: &Context) -> ListQuery {
+    let harness = args.harness.as_ref().map(|name| format!("{}{name}", SessionRow::HARNESS));
+    let words = [
+        (args.all, SessionRow::WITH_OWN),
+        (args.failed, SessionRow::FAILED),
+        (args.denied, SessionRow::DENIED),
+    ];
+    let words = words.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.to_owned());
+    let words: Vec<String> = harness.into_iter().chain(words).collect();
+    let time = |moment: Option<Moment>| moment.map(|moment| moment.resolve(context.now_ms(), context.zone()));
+    ListQuery {
+        order: args.sort,
+        only_live: args.live,
+        project: args.project.as_deref().map(|folder| context.project_folder(folder)),
+        since: time(args.since),
+        until: time(args.until),
+        ..ListQuery::of_words(args.limit, words.join(" "))
+    }
 }
 
 /// Returns what is wrong with what is stored of a session, if anything.

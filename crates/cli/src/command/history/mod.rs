@@ -6,6 +6,7 @@ pub(in crate::command) mod index;
 pub(in crate::command) mod iterations;
 pub(super) mod ls;
 pub(super) mod search;
+mod selected;
 pub(super) mod show;
 pub(super) mod stats;
 pub(super) mod status;

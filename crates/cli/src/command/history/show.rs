@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
         Some((session, agent)) => (backend.session(session)?, agent.to_owned()),
         None => {
             let found = backend.queries().names(&args.agent, 2)?.agents;
-            let AgentName { session_id, agent_id } = one_agent(&found, &args.agent)?;
+            let AgentName { session_id, agent_id, .. } = one_agent(&found, &args.agent)?;
             (session_id, agent_id.as_str().to_owned())
         }
     };

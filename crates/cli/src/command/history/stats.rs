@@ -3,6 +3,7 @@
 use subscope_model::{StatsQuery, Text};
 use subscope_render::table::render_stats;
 
+use super::selected::SelectedSessions;
 use crate::prelude::*;
 
 pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
@@ -14,13 +15,19 @@ pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
         harness: args.harness.as_deref().map(Text::from),
         time_zone: Some(context.zone().clone()),
     };
-    let stats = Backend::open(Needs::Rows, context)?.queries().stats(&query)?;
+    let mut backend = Backend::open(Needs::Rows, context)?;
+    let stats = backend.queries().stats(&query)?;
+    if stats.total.sessions == 0 {
+        let chosen = SelectedSessions { harness: args.harness.as_deref(), project: args.project.as_deref() };
+        chosen.check(&mut backend, context)?;
+    }
     if args.json {
         output::print_json(&stats)?;
         return context.report(&stats.problems);
     }
     if stats.total.sessions == 0 {
-        context.info("no sessions yet");
+        let is_selected = query != StatsQuery { time_zone: query.time_zone.clone(), ..StatsQuery::default() };
+        context.info(if is_selected { "no session is like that" } else { "no sessions yet" });
         return context.report(&stats.problems);
     }
     output::print(&render_stats(&stats, &context.style(None)))?;

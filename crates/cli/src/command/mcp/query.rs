@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, thread};
 
 use subscope_harness::harnesses;
 use subscope_mcp::{QueryError, QueryHost, QueryServer, Scope, serve};
-use subscope_model::{Event, Hits, SearchQuery, SessionId, SessionPage, Tree, safe_id};
+use subscope_model::{Event, Hits, Millis, SearchQuery, SessionId, SessionPage, Tree, safe_id};
+use subscope_query::ListQuery;
 use subscope_run::session_of_parent;
 use tokio::sync::mpsc;
 
@@ -49,9 +50,13 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
 }
 
 impl QueryHost for Context {
-    fn sessions(&self, limit: usize, only_live: bool) -> Result<SessionPage, QueryError> {
-        let page = Backend::open(Needs::Rows, self).and_then(|mut all| all.sessions(limit, only_live, ""));
+    fn sessions(&self, query: &ListQuery) -> Result<SessionPage, QueryError> {
+        let page = Backend::open(Needs::Rows, self).and_then(|mut all| Ok(all.queries().sessions(query)?));
         page.map_err(host_error)
+    }
+
+    fn now_ms(&self) -> Millis {
+        self.now_ms()
     }
 
     fn own_session(&self) -> Result<SessionId, QueryError> {

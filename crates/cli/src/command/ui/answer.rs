@@ -22,7 +22,7 @@ use crate::{
 /// What to do where nobody keeps what the user has seen.
 const KEEPER_HINT: &str = "only a hub keeps what you have seen: start `subscope serve`";
 
-/// Most sessions found by their words.
+/// Most sessions, and most agents, found by their words.
 const MAX_SESSIONS: usize = 50;
 
 /// Most iterations listed.
@@ -91,9 +91,11 @@ impl QueryHandler {
                 let tree = self.tree_at(&session, at, context)?;
                 Answer::At(session, at, Some(Box::new(tree)))
             }
-            Question::Find(words) => Answer::Sought(
-                Backend::open(Needs::Rows, context)?.sessions(MAX_SESSIONS, false, &words)?.sessions,
-            ),
+            Question::Find(words) => {
+                let mut backend = Backend::open(Needs::Rows, context)?;
+                let rows = backend.sessions(MAX_SESSIONS, false, &words)?.sessions;
+                Answer::Sought(rows, backend.queries().agents_with_words(&words, MAX_SESSIONS)?.agents)
+            }
             Question::Search(query) => {
                 if query.terms.iter().all(|term| words(term).is_empty()) {
                     return Err(CliError::usage("the query has no word"));
