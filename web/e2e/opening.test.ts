@@ -35,6 +35,28 @@ function counted(page: Page): Map<string, number> {
   return counts;
 }
 
+it("shows what needs its person, although nothing is live any more", async () => {
+  server = await Server.start();
+  seen = await look(server, "about:blank");
+  const { page } = seen;
+  const need = { group: "trouble", words: "main is lost", waits: 0, trouble: 1, perhaps: 0, agents: [{ agent_id: "root", title: "main", group: "trouble", reason: "lost", words: "is lost", since_ms: 1 }] };
+  const session = { id: "gone", harness: null, cwd: "/home/user/shop", title: "Migrate the ledger", status: "ended", attention: "ended", need, started_at_ms: 1, last_event_at_ms: 2, runs: 1, agents: 0, running: 0, failed: 0, tool_calls: 0, usage: null, cost_micro_usd: null, cost_floor: false };
+  await page.route("**/api/v1/inbox", async (route) => {
+    const answer = await route.fetch();
+    const inbox = { ...(await answer.json()), trouble: 1, entries: [{ session, facts: ["root silent 1"] }] };
+    await route.fulfill({ response: answer, json: inbox });
+  });
+  await page.goto(server.url);
+  await page.getByText("No session is live").waitFor();
+  await page.getByTestId("need").getByText("Migrate the ledger").waitFor();
+  for (const [width, height] of [[1280, 800], [720, 450], [390, 844]] as const) {
+    await page.setViewportSize({ width, height });
+    expect(await page.getByTestId("need").isVisible(), `${width}`).toBe(true);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width}`).toBe(true);
+  }
+  isQuiet(seen);
+});
+
 it("requests each thing once when it is opened", async () => {
   server = await Server.over("b-parallel", "c-nested");
   await working(server);
