@@ -136,14 +136,14 @@ fn assert_filters_select(store: &dyn SessionQueries, rows: &[SessionRow], which:
         assert_eq!(paged, sorted, "{which} {order:?}");
     }
     let newest = SessionOrder::Newest.figure(&rows[1]);
-    let folder = rows[0].cwd.clone().unwrap();
+    let folder = rows[0].project().cloned().unwrap();
     let filters: [(ListQuery, &dyn Fn(&SessionRow) -> bool); 6] = [
         (ListQuery { words: SessionRow::DENIED.into(), ..all() }, &|row| row.tools_denied.unwrap() > 0),
         (ListQuery { words: SessionRow::FAILED.into(), ..all() }, &|row| row.failed > 0),
         (ListQuery { words: SessionRow::WITH_OWN.into(), ..all() }, &|_| true),
         (ListQuery { since: Some(newest), ..all() }, &|row| row.last_event_at_ms >= Some(newest)),
         (ListQuery { until: Some(newest), ..all() }, &|row| row.started_at_ms < Some(newest)),
-        (ListQuery { project: Some(folder.clone()), ..all() }, &|row| row.cwd.as_ref() == Some(&folder)),
+        (ListQuery { project: Some(folder.clone()), ..all() }, &|row| row.project() == Some(&folder)),
     ];
     for (query, is_meant) in filters {
         let expected: Vec<SessionRow> = rows.iter().filter(|row| is_meant(row)).cloned().collect();
