@@ -5,9 +5,12 @@
 
 mod common;
 
-use std::{fs, time::Duration};
+use std::{fs, io::Write, process::Stdio, time::Duration};
 
-use common::{env, json, run, serving::Serving};
+use common::{
+    env, json, run,
+    serving::{Serving, wait_until},
+};
 use serde_json::{Value, json};
 use subscope_hub::clock;
 use subscope_testkit::{
@@ -80,6 +83,31 @@ fn told(need: &Value) -> Value {
     let agent = |agent: &Value| json!([agent["agent_id"], agent["group"], agent["reason"], agent["words"]]);
     let agents: Vec<Value> = need["agents"].as_array().unwrap().iter().map(agent).collect();
     json!([need["group"], need["words"], need["waits"], need["trouble"], need["perhaps"], agents])
+}
+
+/// Programs that show the line start it with a pipe that they never close, and mostly write nothing into it.
+#[test]
+fn status_does_not_wait_for_the_end_of_its_standard_input() {
+    let env = env();
+    let _serving = four(&env);
+    let (all, one) = ("2 wait for you", "1 waits for you");
+    for (pieces, expected) in [
+        (&[][..], all),
+        (&["no JSON"], all),
+        (&["{\"session_id\": \"asks\""], all),
+        (&["{\"session_id\": \"asks\", \"cwd\": \"/x\"}"], one),
+        (&["{\"session_id\":", " \"asks\"}\n"], one),
+    ] {
+        let mut command = env.command();
+        command.arg("status").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        pieces.iter().for_each(|piece| input.write_all(piece.as_bytes()).unwrap());
+        wait_until(|| child.try_wait().unwrap());
+        let line = std::io::read_to_string(child.stdout.take().unwrap()).unwrap();
+        assert!(line.contains(expected), "{pieces:?}: {line}");
+        drop(input);
+    }
 }
 
 #[test]

@@ -1,15 +1,26 @@
 //! `subscope status`: prints a status line.
 
-use std::io::{self, IsTerminal, Read};
+use std::{
+    io::{self, IsTerminal, Read},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use subscope_model::{Health, Inbox, SessionId, Status};
 use subscope_render::{safe, table::render_status};
 
-use crate::{prelude::*, team_server};
+use crate::{
+    command::hook::{DeadlineIo, PollDeadline, unbuffered_stdin},
+    prelude::*,
+    team_server,
+};
 
 /// Limit of standard input: a status line's JSON has a few kilobytes.
-const STDIN_BYTES: u64 = 1 << 20;
+const STDIN_BYTES: usize = 1 << 20;
+/// How long standard input may be silent, and how long it may take as a whole: a program that starts this one with an
+/// open pipe may write nothing into it, ever. Harnesses write their JSON at once.
+const SILENCE: Duration = Duration::from_millis(300);
+const STDIN_TIME: Duration = Duration::from_secs(3);
 
 /// JSON that a harness sends to a status line on stdin (documentation, "Status line configuration").
 #[derive(Deserialize)]
@@ -58,15 +69,23 @@ pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliErr
     output::print(&format!("{}\n", safe::line(&line, style.charset())))
 }
 
-/// Returns the session that a harness names on stdin; `None` if stdin is a terminal or has no such JSON.
+/// Returns the session that a harness names on stdin; `None` if stdin is a terminal or has no such JSON. Does not wait
+/// for the end of a pipe: whole JSON is enough, and silence ends it.
 fn session_on_stdin() -> Option<SessionId> {
-    let stdin = io::stdin();
-    if stdin.is_terminal() {
+    if io::stdin().is_terminal() {
         return None;
     }
-    let mut text = String::new();
-    stdin.lock().take(STDIN_BYTES).read_to_string(&mut text).ok()?;
-    serde_json::from_str::<StatusLineInput>(&text)
-        .ok()
-        .map(|named| SessionId(named.session_id.as_str().into()))
+    let stdin = unbuffered_stdin().ok()?;
+    let (mut text, mut chunk) = (Vec::new(), vec![0; 64 << 10]);
+    let end = PollDeadline::after(STDIN_TIME);
+    while text.len() < STDIN_BYTES && end.left().is_ok() {
+        match DeadlineIo::new(&stdin, PollDeadline::after(SILENCE)).read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => text.extend_from_slice(chunk.get(..count)?),
+        }
+        if let Ok(named) = serde_json::from_slice::<StatusLineInput>(&text) {
+            return Some(SessionId(named.session_id.as_str().into()));
+        }
+    }
+    None
 }

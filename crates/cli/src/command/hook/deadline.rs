@@ -13,10 +13,10 @@ use subscope_hub::clock;
 
 /// Deadline of all I/O of a hook.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PollDeadline(Instant);
+pub(crate) struct PollDeadline(Instant);
 
 impl PollDeadline {
-    pub(super) fn after(time: Duration) -> Self {
+    pub(crate) fn after(time: Duration) -> Self {
         Self(clock::tick() + time)
     }
 
@@ -24,7 +24,7 @@ impl PollDeadline {
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] once it has passed.
-    pub(super) fn left(self) -> io::Result<Duration> {
+    pub(crate) fn left(self) -> io::Result<Duration> {
         let left = self.0.saturating_duration_since(clock::tick());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
@@ -44,13 +44,13 @@ impl PollDeadline {
 
 /// A file of which reads and writes time out at the deadline.
 #[derive(Debug)]
-pub(super) struct DeadlineIo<T> {
+pub(crate) struct DeadlineIo<T> {
     file: T,
     deadline: PollDeadline,
 }
 
 impl<T> DeadlineIo<T> {
-    pub(super) fn new(file: T, deadline: PollDeadline) -> Self {
+    pub(crate) fn new(file: T, deadline: PollDeadline) -> Self {
         Self { file, deadline }
     }
 }

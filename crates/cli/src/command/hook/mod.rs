@@ -39,9 +39,9 @@ use subscope_decode::{Dialect, repair_json};
 use subscope_harness::{DEFAULT_HOOKED, HookSupport, hooks_of};
 use subscope_hub::clock;
 
-pub(crate) use self::breaker::Breaker;
-use self::{
-    breaker::BreakerState,
+use self::breaker::BreakerState;
+pub(crate) use self::{
+    breaker::Breaker,
     deadline::{DeadlineIo, PollDeadline},
 };
 use crate::{environment::Environment, hub_connection::SOCKET};
@@ -131,7 +131,7 @@ fn keep_unknown(data: &Path, harness: &str) {
     let mut body = Vec::new();
     let deadlines = [DEADLINE, LATE_DEADLINE].map(PollDeadline::after);
     // What was read before an error is kept, too.
-    let _ = stdin().and_then(|stdin| read(&stdin, &mut body, deadlines));
+    let _ = unbuffered_stdin().and_then(|stdin| read(&stdin, &mut body, deadlines));
     spool(data, spool::Kind::Unknown, delivery, &[spool::unknown_head(harness).as_slice(), &body]);
 }
 
@@ -147,7 +147,7 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
     let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
     let mut body = Vec::new();
     let late = PollDeadline::after(LATE_DEADLINE);
-    let read = stdin().and_then(|stdin| read(&stdin, &mut body, [deadline, late]));
+    let read = unbuffered_stdin().and_then(|stdin| read(&stdin, &mut body, [deadline, late]));
     if body.is_empty() {
         return;
     }
@@ -209,7 +209,7 @@ fn spool(data: &Path, kind: spool::Kind, delivery: Delivery, body: &[&[u8]]) {
 }
 
 /// Returns stdin without the standard library's buffer, which hides from `poll` what it has read.
-fn stdin() -> io::Result<File> {
+pub(crate) fn unbuffered_stdin() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(OwnedFd::into)
 }
 
