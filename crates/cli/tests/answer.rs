@@ -78,6 +78,26 @@ fn ask_by(env: &TestEnv, serving: &Serving, session: &str, request: &Value) -> (
     (waiting, id)
 }
 
+/// Hooks in two places deliver each payload twice.
+#[test]
+fn one_answer_reaches_both_hooks_of_a_request() {
+    let env = env();
+    let serving = serve(&env);
+    for _ in 0..2 {
+        assert_eq!(printed(hook(&env, &payload("s", "SessionStart"))), "");
+    }
+    let request = payload("s", "PermissionRequest");
+    let (first, id) = ask_by(&env, &serving, "s", &request);
+    // The other hook, as its two requests.
+    let second = serving.post("/hooks/claude", "x-subscope-waits: 1\r\n", request.to_string().as_bytes());
+    let path = format!("/hooks/permissions/{}", json(&second)["held_permission"].as_str().unwrap());
+    assert_eq!(serving.json(LIST)["requests"].as_array().unwrap().len(), 1);
+    run(&env, &format!("answer {id} --allow"), &[]).success();
+    assert_eq!(json(&printed(first))["hookSpecificOutput"]["decision"]["behavior"], "allow");
+    assert_eq!(serving.json(&path)["behavior"], "allow");
+    is_gone(&serving).unwrap();
+}
+
 fn id_of(session: &str) -> (String, Value) {
     ("tool_use_id".to_owned(), format!("toolu_{session}").into())
 }

@@ -237,9 +237,12 @@ fn hooks_of_every_harness_are_installed_shown_and_removed() {
     }
 }
 
+/// Also where a plugin and the settings of a project deliver each of them as well.
 #[test]
 fn payloads_of_every_harness_give_the_tree_of_their_recording() {
-    for (harness, file, recorded) in OTHERS {
+    for ((harness, file, recorded), hooks) in
+        OTHERS.into_iter().flat_map(|row| [(row, 1), (row, 2), (row, 3)])
+    {
         let env = env();
         env.run(&["hooks", "install", "--harness", harness]).success();
         let settings = json(&read(&env.home().join(file)));
@@ -256,9 +259,12 @@ fn payloads_of_every_harness_give_the_tree_of_their_recording() {
             let list = &settings["hooks"][event][0];
             let hook = if list["hooks"].is_array() { &list["hooks"][0] } else { list };
             let Some(installed) = hook["command"].as_str().or(hook["bash"].as_str()) else { continue };
-            let mut command = env.command_of("/bin/sh");
-            command.args(["-c", installed]);
-            assert_eq!(told(&run(command, body.as_bytes())), (0, ""), "{harness} {event}");
+            let plugin = format!("{installed} --plugin");
+            for command in [installed, plugin.as_str(), installed].into_iter().take(hooks) {
+                let mut hook = env.command_of("/bin/sh");
+                hook.args(["-c", command]);
+                assert_eq!(told(&run(hook, body.as_bytes())), (0, ""), "{harness} {event}");
+            }
             taken += 1;
             if taken == 3 {
                 hub = Some(Serving::start(&env, ""));
@@ -281,13 +287,110 @@ fn payloads_of_every_harness_give_the_tree_of_their_recording() {
             rows.sort_by_key(|row| row[0].to_string());
             (tree["session"]["id"].clone(), tree["session"]["harness"].clone(), rows)
         };
+        let kinds = |target: &str| {
+            let feed = env.run(&["export", "--as", "feed", target]).success();
+            let kinds = feed.lines().map(|line| json(line)["kind"].to_string());
+            kinds.fold(BTreeMap::new(), |mut counts, kind| {
+                *counts.entry(kind).or_insert(0) += 1;
+                counts
+            })
+        };
         let expected = rows(alone.to_str().unwrap());
         assert_eq!(expected.1, harness);
+        assert_eq!(kinds("last"), kinds(alone.to_str().unwrap()), "{harness}, {hooks} hooks");
         assert_eq!(rows("last"), expected, "{harness}");
         // After a restart the hub has what it acknowledged.
         drop(hub);
         let _hub = Serving::start(&env, "");
         assert_eq!(rows("last"), expected, "{harness}");
+    }
+}
+
+/// A plugin's hook leaves an event to a hook of the user's settings, and to nothing else.
+#[test]
+fn hook_of_a_plugin_delivers_what_the_settings_do_not() {
+    let claude_code = ("claude-code", ".claude/settings.json", "");
+    for (harness, file, _) in OTHERS.into_iter().chain([claude_code]) {
+        let env = env();
+        env.run(&["hooks", "install", "--harness", harness, "--claude-version", "2.1.330"]).success();
+        let path = env.home().join(file);
+        let installed = read(&path);
+        let switch = if harness == "gemini" {
+            "{\"hooksConfig\": {\"enabled\": false},"
+        } else {
+            "{\"disableAllHooks\": true,"
+        };
+        let event = json(&installed)["hooks"].as_object().unwrap().keys().next().unwrap().clone();
+        let program = env!("CARGO_BIN_EXE_subscope");
+        for (settings, is_left) in [
+            // Codex runs it only if it is trusted.
+            (installed.clone(), harness != "codex"),
+            (installed.replace(&format!("{event:?}"), "\"SomethingElse\""), false),
+            (installed.replace(program, "/gone/subscope"), false),
+            (installed.replacen('{', switch, 1), false),
+            ("{".to_owned(), false),
+        ] {
+            fs::write(&path, &settings).unwrap();
+            let mut command = env.command();
+            command.args(["hook", "--harness", harness, "--event", &event, "--plugin"]);
+            assert_eq!(told(&run(command, b"{\"session_id\": \"s\"}")), (0, ""), "{harness}");
+            assert_eq!(spooled(&env).is_empty(), is_left, "{harness} {settings}");
+            let _ = fs::remove_dir_all(spool::folder(&env.path("data/subscope")));
+        }
+    }
+}
+
+/// Programs that read the plugins of Claude Code run a command that names no harness. Variables that their agents' processes
+/// inherit do not name the caller: an agent may start another harness.
+#[test]
+fn the_caller_of_a_hook_that_names_none_is_known() {
+    let ended = |harness: &str, path: &str| {
+        let line = |event: &str| {
+            format!(
+                r#"{{"session_id":"own","hook_event_name":"{event}","cwd":"/x","transcript_path":"{path}"}}"#
+            )
+        };
+        (harness.to_owned(), ["SessionStart", "Stop", "SessionEnd"].map(line).join("\n"))
+    };
+    let rollout = "/h/rollout-2026-11-21T20-33-54-01a1ffd0-c380-7df3-9146-df0895c2f7be.jsonl";
+    let recorded = fixtures::text(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hooks/claude-plugin-in-copilot.jsonl"),
+    );
+    for ((harness, payloads), variables, agents) in [
+        (("copilot".to_owned(), recorded), &[("COPILOT_CLI", "1"), ("COPILOT_PROJECT_DIR", "/x")][..], 2),
+        (
+            ended("qwen", "/x/chats/own.jsonl"),
+            &[("QWEN_CODE_SESSION_ID", "own"), ("GEMINI_SESSION_ID", "own")],
+            1,
+        ),
+        (ended("codex", rollout), &[], 1),
+        (ended("claude-code", "/x/own.jsonl"), &[], 1),
+        (
+            ended("claude-code", "/x/own.jsonl"),
+            &[("COPILOT_CLI", "1"), ("QWEN_CODE_SESSION_ID", "of-its-parent")],
+            1,
+        ),
+    ] {
+        let env = env();
+        let _hub = Serving::start(&env, "");
+        for payload in payloads.lines() {
+            let mut command = env.command();
+            command.args(["hook", "--plugin"]).envs(variables.iter().copied());
+            assert_eq!(told(&run(command, payload.as_bytes())), (0, ""), "{harness}");
+        }
+        let rows = json(&env.run(&["ls", "--json"]).success());
+        let rows: Vec<_> = rows["sessions"].as_array().unwrap().iter().collect();
+        assert_eq!(
+            (rows.len(), &rows[0]["harness"]),
+            (1, &harness.as_str().into()),
+            "{variables:?} {rows:?}"
+        );
+        assert_eq!(rows[0]["status"], "ended", "{rows:?}");
+        let tree = json(&env.run(&["tree", "last", "--json"]).success());
+        let found = tree["agents"].as_array().unwrap();
+        assert_eq!(found.len(), agents, "{tree:#}");
+        assert!(found.iter().all(|agent| agent["status"] == "completed"), "{tree:#}");
+        assert_eq!(tree["problems"].as_array().unwrap().len(), 0, "{tree:#}");
     }
 }
 

@@ -87,9 +87,26 @@ pub trait HookSupport: Sync {
         true
     }
 
-    /// Returns a payload of an event as its decoder takes it.
-    fn payload(&self, _event: &str, payload: Vec<u8>) -> Vec<u8> {
+    /// Returns a payload as its decoder takes it. `event` is what the command names, if it names one.
+    fn payload(&self, _event: Option<&str>, payload: Vec<u8>) -> Vec<u8> {
         payload
+    }
+
+    /// Returns its name of an event, which a plugin made for another harness may name otherwise.
+    fn own_event<'e>(&self, event: &'e str) -> &'e str {
+        event
+    }
+
+    /// Whether it runs the hooks of a settings file that nobody has confirmed.
+    fn runs_hooks_untrusted(&self) -> bool {
+        true
+    }
+
+    /// Whether this harness runs a hook whose command names no harness: it reads settings or plugins made for another. It
+    /// is known by variables that it sets for hooks, or by its payloads. Variables that processes below inherit say nothing:
+    /// its agents may start another harness.
+    fn is_caller(&self, _variables: Variables<'_>, _payload: &[u8]) -> bool {
+        false
     }
 
     /// Whether the settings name a command that prints a status line.
@@ -213,6 +230,14 @@ impl HookHandler {
             return Err(HookUrlError::Form(url.to_owned()));
         }
         Ok(Self::Http { url: format!("{}{route}", url.trim_end_matches('/')), sends_token })
+    }
+
+    /// Returns the program of a command; `None` for a post.
+    pub fn program(&self) -> Option<PathBuf> {
+        match self {
+            Self::Command(command) => words(command)?.into_iter().next().map(PathBuf::from),
+            Self::Http { .. } => None,
+        }
     }
 
     /// Whether only this machine can listen at the other end.

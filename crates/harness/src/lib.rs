@@ -190,6 +190,15 @@ pub fn hooks_of(name: &str) -> Option<(&'static dyn Harness, &'static dyn HookSu
     hooked().find(|(harness, _)| harness.name() == name)
 }
 
+/// Returns the harness that runs a hook whose command names none: [`DEFAULT_HOOKED`], unless another is recognized.
+pub fn calling_harness(
+    variables: Variables<'_>,
+    payload: &[u8],
+) -> Option<(&'static dyn Harness, &'static dyn HookSupport)> {
+    let caller = hooked().find(|(_, hooks)| hooks.is_caller(variables, payload));
+    caller.or_else(|| hooks_of(DEFAULT_HOOKED))
+}
+
 /// The harness that the commands about hooks mean where none is named.
 pub const DEFAULT_HOOKED: &str = claude_code::NAME;
 

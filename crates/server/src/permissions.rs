@@ -56,7 +56,10 @@ struct Desk {
 struct Held {
     request: PermissionRequest,
     since: Instant,
-    decide: oneshot::Sender<PermissionDecision>,
+    /// The request that this one repeats, of a hook that is installed twice. It is not shown, and gets that one's decision.
+    repeats: Option<Text>,
+    /// `None` once it is decided: its hook is about to fetch the decision.
+    decide: Option<oneshot::Sender<PermissionDecision>>,
     /// The hook's end; `None` once it waits.
     decided: Option<oneshot::Receiver<PermissionDecision>>,
 }
@@ -112,11 +115,12 @@ impl PermissionDesk {
         self.lock().looked_at = Some(clock::tick());
     }
 
-    /// Holds a request, and gives it an id. `None` if it is left to its terminal.
+    /// Holds a request, and gives it an id. `None` if it is left to its terminal. `is_repeated` says that another hook has
+    /// delivered the same payload: one decision answers both.
     ///
     /// # Errors
     /// The system has no random bytes.
-    pub(crate) fn hold(&self, request: PermissionRequest) -> io::Result<Option<Text>> {
+    pub(crate) fn hold(&self, request: PermissionRequest, is_repeated: bool) -> io::Result<Option<Text>> {
         if request.arguments.len() > MAX_ARGUMENTS_BYTES {
             return Ok(None);
         }
@@ -135,15 +139,21 @@ impl PermissionDesk {
         if desk.held.len() >= MAX_HELD {
             return Ok(None);
         }
-        desk.held.push(Held { request, since, decide, decided: Some(decided) });
+        let is_same = |held: &&Held| held.repeats.is_none() && is_same_question(&held.request, &request);
+        let first = desk.held.iter().filter(|_| is_repeated).rfind(is_same);
+        let repeats = first.map(|first| first.request.id.clone());
+        desk.held.push(Held { request, since, repeats, decide: Some(decide), decided: Some(decided) });
         Ok(Some(id))
     }
 
     /// Returns the requests of hooks that wait, the oldest first.
     pub(crate) fn waiting(&self) -> Vec<PermissionRequest> {
         let desk = self.lock();
-        let waiting = desk.held.iter().filter(|held| held.decided.is_none());
-        waiting.map(|held| held.request.clone()).collect()
+        let waiting = desk.held.iter().filter(|held| held.decided.is_none() && held.decide.is_some());
+        let is_shown = |held: &&Held| {
+            held.repeats.as_ref().is_none_or(|first| desk.held.iter().all(|held| held.request.id != *first))
+        };
+        waiting.filter(is_shown).map(|held| held.request.clone()).collect()
     }
 
     /// Begins the wait of a request's hook; `None` if there is no such request, or its hook waits already.
@@ -164,7 +174,8 @@ impl PermissionDesk {
         decision: PermissionDecision,
     ) -> Result<PermissionRequest, UnansweredReason> {
         let mut desk = self.lock();
-        let is_asked = |held: &Held| held.request.id.as_ref() == id && held.decided.is_none();
+        let is_asked =
+            |held: &Held| held.request.id.as_ref() == id && held.decided.is_none() && held.decide.is_some();
         let Some(index) = desk.held.iter().position(is_asked) else {
             let is_answered = desk.answered.iter().any(|answered| answered.as_ref() == id);
             return Err(if is_answered {
@@ -177,13 +188,25 @@ impl PermissionDesk {
             return Err(UnansweredReason::Unfit(objection));
         }
         let Held { request, decide, .. } = desk.held.remove(index);
-        decide.send(decision).map_err(|_| UnansweredReason::Unknown)?;
+        for repeat in desk.held.iter_mut().filter(|held| held.repeats.as_ref() == Some(&request.id)) {
+            // A hook that has ended needs no decision.
+            repeat.decide.take().map(|decide| decide.send(decision.clone()));
+        }
+        decide.ok_or(UnansweredReason::Unknown)?.send(decision).map_err(|_| UnansweredReason::Unknown)?;
         desk.answered.push_back(request.id.clone());
         if desk.answered.len() > MAX_ANSWERED {
             desk.answered.pop_front();
         }
         Ok(request)
     }
+}
+
+/// Whether two requests ask the same of the same agent.
+fn is_same_question(one: &PermissionRequest, other: &PermissionRequest) -> bool {
+    let key = |it: &PermissionRequest| {
+        (it.session_id.clone(), it.agent_id.clone(), it.tool.clone(), it.arguments.clone(), it.cwd.clone())
+    };
+    key(one) == key(other)
 }
 
 #[cfg(test)]
@@ -211,7 +234,7 @@ mod tests {
     #[test]
     fn request_is_answered_once_and_only_while_its_hook_waits() {
         let desk = PermissionDesk::new(true);
-        let id = desk.hold(request("{}")).unwrap().unwrap();
+        let id = desk.hold(request("{}"), false).unwrap().unwrap();
         assert_eq!(desk.answer(&id, ALLOW), Err(UnansweredReason::Unknown), "its hook has not come back");
         assert_eq!(desk.waiting(), []);
         let mut hook = desk.wait_at(&id).unwrap();
@@ -226,9 +249,38 @@ mod tests {
     }
 
     #[test]
+    fn one_decision_answers_both_hooks_of_a_payload_and_no_other_request() {
+        let desk = PermissionDesk::new(true);
+        let hold = |is_repeated| desk.hold(request("{}"), is_repeated).unwrap().unwrap();
+        let ids = [hold(false), hold(true), hold(false), hold(true)];
+        let [mut first, mut second, mut third] = [0, 1, 2].map(|at| desk.wait_at(&ids[at]).unwrap());
+        let shown =
+            |desk: &PermissionDesk| desk.waiting().into_iter().map(|held| held.id).collect::<Vec<_>>();
+        assert_eq!(shown(&desk), [ids[0].clone(), ids[2].clone()]);
+        desk.answer(&ids[0], ALLOW).unwrap();
+        assert_eq!((first.decided.try_recv(), second.decided.try_recv()), (Ok(ALLOW), Ok(ALLOW)));
+        assert!(third.decided.try_recv().is_err(), "an equal call asks for itself");
+        desk.answer(&ids[2], ALLOW).unwrap();
+        let mut late = desk.wait_at(&ids[3]).unwrap();
+        assert_eq!(
+            (third.decided.try_recv(), late.decided.try_recv()),
+            (Ok(ALLOW), Ok(ALLOW)),
+            "it connects later"
+        );
+        drop((first, second, third, late));
+        let ids = [hold(false), hold(true)];
+        let (first, mut second) = (desk.wait_at(&ids[0]).unwrap(), desk.wait_at(&ids[1]).unwrap());
+        drop(first);
+        assert_eq!(shown(&desk), [ids[1].clone()], "the other hook still waits");
+        desk.answer(&ids[1], ALLOW).unwrap();
+        assert_eq!(second.decided.try_recv(), Ok(ALLOW));
+        assert_eq!(desk.waiting(), []);
+    }
+
+    #[test]
     fn request_goes_with_its_hook() {
         let desk = PermissionDesk::new(true);
-        let id = desk.hold(request("{}")).unwrap().unwrap();
+        let id = desk.hold(request("{}"), false).unwrap().unwrap();
         drop(desk.wait_at(&id));
         assert_eq!(desk.waiting(), []);
         assert_eq!(desk.answer(&id, ALLOW), Err(UnansweredReason::Unknown));
@@ -243,10 +295,10 @@ mod tests {
         assert!(!desk.is_attended());
         desk.note_look();
         assert!(desk.is_attended());
-        assert_eq!(desk.hold(request(&"x".repeat(MAX_ARGUMENTS_BYTES + 1))).unwrap(), None);
+        assert_eq!(desk.hold(request(&"x".repeat(MAX_ARGUMENTS_BYTES + 1)), false).unwrap(), None);
         for _ in 0..MAX_HELD {
-            assert!(desk.hold(request("{}")).unwrap().is_some());
+            assert!(desk.hold(request("{}"), false).unwrap().is_some());
         }
-        assert_eq!(desk.hold(request("{}")).unwrap(), None);
+        assert_eq!(desk.hold(request("{}"), false).unwrap(), None);
     }
 }

@@ -148,6 +148,9 @@ pub(crate) struct HookArgs {
     /// The event, for payloads that do not name it.
     #[arg(long, value_name = "EVENT")]
     pub(crate) event: Option<String>,
+    /// A plugin runs the hook: it does nothing where the user's settings have one for the event.
+    #[arg(long = "plugin")]
+    pub(crate) is_of_plugin: bool,
 }
 
 /// Show or change settings.

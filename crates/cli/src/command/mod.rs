@@ -72,9 +72,14 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Replay(args) => ui::replay(args, context),
         CliCommand::Publish(args) => publish::run(args, context),
         CliCommand::Hooks(args) => hooks::run(args, context),
-        CliCommand::Hook(HookArgs { harness, event }) => {
+        CliCommand::Hook(HookArgs { harness, event, is_of_plugin }) => {
             let store = context.store_option.clone();
-            let options = hook::HookOptions { harness: harness.clone(), event: event.clone(), store };
+            let options = hook::HookOptions {
+                harness: harness.clone(),
+                event: event.clone(),
+                store,
+                is_of_plugin: *is_of_plugin,
+            };
             hook::run(&options, &context.environment);
             Ok(())
         }

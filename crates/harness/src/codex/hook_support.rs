@@ -6,7 +6,8 @@ use subscope_decode::Dialect;
 
 use super::{Codex, HOOK};
 use crate::{
-    Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
+    Harness, HeadLine, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables,
+    Version,
     hook_settings::{Document, SettingsForm},
 };
 
@@ -60,6 +61,16 @@ impl HookSupport for Codex {
 
     fn events(&self, _: Option<Version>) -> Vec<HookEvent> {
         EVENTS.iter().copied().map(HookEvent::new).collect()
+    }
+
+    fn runs_hooks_untrusted(&self) -> bool {
+        false
+    }
+
+    /// It reads plugins made for another harness. Its variables are its user's, too, so only payloads tell.
+    fn is_caller(&self, _: Variables<'_>, payload: &[u8]) -> bool {
+        let line = std::str::from_utf8(payload).ok().map(|object| HeadLine { object, is_cut: false });
+        line.and_then(|line| self.recognize(line)) == Some(HOOK)
     }
 
     fn next_step(&self) -> Option<&'static str> {

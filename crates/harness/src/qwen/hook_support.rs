@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use subscope_decode::Dialect;
 
 use super::{HOOK, Qwen};
@@ -64,6 +65,13 @@ impl HookSupport for Qwen {
 
     fn events(&self, _: Option<Version>) -> Vec<HookEvent> {
         EVENTS.iter().copied().map(HookEvent::new).collect()
+    }
+
+    /// It converts plugins made for another harness. Its agents' processes inherit the variable, so it has to name the session of the
+    /// payload (0.24.4).
+    fn is_caller(&self, variables: Variables<'_>, payload: &[u8]) -> bool {
+        let session = self.session_variable().and_then(variables);
+        session.is_some_and(|session| memmem::find(payload, session.as_encoded_bytes()).is_some())
     }
 
     fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {

@@ -61,10 +61,12 @@ pub(super) async fn post(
         ..hook_ingest(dialect, "", None, body)
     };
     let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
+    // A payload that changes nothing and is understood repeats one that another hook has delivered.
+    let is_repeated = taken.sessions.is_empty() && taken.problem_count == 0;
     Ok(match taken.answer {
         Some(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
         None => asked
-            .and_then(|asked| permissions::hold(&app, asked))
+            .and_then(|asked| permissions::hold(&app, asked, is_repeated))
             .unwrap_or_else(|| StatusCode::OK.into_response()),
     })
 }

@@ -157,7 +157,7 @@ pub(super) fn is_attended(app: &AppState, headers: &HeaderMap) -> bool {
 }
 
 /// Holds the request of a hook. Returns the response that names it to the hook; `None` if it is left to its terminal.
-pub(super) fn hold(app: &AppState, asked: AskedPermission) -> Option<Response> {
+pub(super) fn hold(app: &AppState, asked: AskedPermission, is_repeated: bool) -> Option<Response> {
     let AskedPermission { session, agent, tool, arguments, questions, cwd } = asked;
     let request = PermissionRequest {
         id: Text::default(),
@@ -171,6 +171,6 @@ pub(super) fn hold(app: &AppState, asked: AskedPermission) -> Option<Response> {
         until_ms: 0,
     };
     // Without random bytes the terminal decides.
-    let id = app.permissions.hold(request).ok()??;
+    let id = app.permissions.hold(request, is_repeated).ok()??;
     Some(Json(serde_json::json!({ HELD_PERMISSION: id })).into_response())
 }

@@ -36,7 +36,7 @@ use subscope_client::{
 };
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_decode::{Dialect, repair_json};
-use subscope_harness::{DEFAULT_HOOKED, HookSupport, hooks_of};
+use subscope_harness::{HookHandler, HookSupport, PROGRAM, SettingsScope, calling_harness, hooks_of};
 use subscope_hub::clock;
 
 use self::breaker::BreakerState;
@@ -61,6 +61,8 @@ const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 const LONGEST_WAIT: Duration = Duration::from_secs(LONGEST_WAIT_SECONDS + 5);
 /// The header of a connection's only request.
 const CLOSE: (&str, &str) = ("connection", "close");
+/// Greatest settings file that a plugin's hook looks at: real ones have some thousand bytes.
+const MAX_SETTINGS_BYTES: u64 = 256 << 10;
 /// Initial buffer for a payload; most are smaller.
 const CHUNK_BYTES: usize = 16 << 10;
 
@@ -73,16 +75,18 @@ pub(crate) fn is_hook(args: &[OsString]) -> bool {
 /// Options of a hook's command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HookOptions {
-    /// Name of the harness whose hook it is; [`DEFAULT_HOOKED`] where it is not named.
+    /// Name of the harness whose hook it is; where it is not named, [`calling_harness`] tells.
     pub(crate) harness: Option<String>,
     /// The event, where payloads do not name it.
     pub(crate) event: Option<String>,
     /// Data folder.
     pub(crate) store: Option<PathBuf>,
+    /// Whether a plugin runs it.
+    pub(crate) is_of_plugin: bool,
 }
 
 impl HookOptions {
-    /// Reads `hook [--harness NAME] [--event NAME] [--store PATH]`. Unknown arguments are ignored: they must not block
+    /// Reads `hook [--harness NAME] [--event NAME] [--store PATH] [--plugin]`. Unknown arguments are ignored: they must not block
     /// an agent.
     fn parse(args: &[OsString]) -> Self {
         let mut options = Self::default();
@@ -98,6 +102,7 @@ impl HookOptions {
                 "--harness" => options.harness = text(value()),
                 "--event" => options.event = text(value()),
                 "--store" => options.store = value().map(PathBuf::from),
+                "--plugin" => options.is_of_plugin = true,
                 _ => {}
             }
         }
@@ -114,13 +119,11 @@ pub(crate) fn run_args(args: &[OsString]) {
 pub(crate) fn run(options: &HookOptions, environment: &Environment) {
     // A panic would print to stderr and change the exit code.
     panic::set_hook(Box::new(|_| {}));
-    let harness = options.harness.as_deref().unwrap_or(DEFAULT_HOOKED);
     let Some(data) = environment.data_folder(options.store.as_deref()) else { return };
-    let _ = panic::catch_unwind(AssertUnwindSafe(|| match hooks_of(harness) {
-        Some((harness, hooks)) => {
-            deliver(&data, &HookSource { name: harness.name(), hooks, event: options.event.as_deref() });
-        }
-        None => keep_unknown(&data, harness),
+    let named = options.harness.as_deref();
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| match named.filter(|name| hooks_of(name).is_none()) {
+        Some(unknown) => keep_unknown(&data, unknown),
+        None => deliver(&data, options, environment),
     }));
 }
 
@@ -135,14 +138,7 @@ fn keep_unknown(data: &Path, harness: &str) {
     spool(data, spool::Kind::Unknown, delivery, &[spool::unknown_head(harness).as_slice(), &body]);
 }
 
-/// Sender of the payload.
-struct HookSource<'a> {
-    name: &'static str,
-    hooks: &'static dyn HookSupport,
-    event: Option<&'a str>,
-}
-
-fn deliver(data: &Path, source: &HookSource<'_>) {
+fn deliver(data: &Path, options: &HookOptions, environment: &Environment) {
     let deadline = PollDeadline::after(DEADLINE);
     let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
     let mut body = Vec::new();
@@ -152,20 +148,23 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
         return;
     }
     body = repair_json(body);
-    if let Some(event) = source.event {
-        body = source.hooks.payload(event, body);
+    let caller = || calling_harness(&|name: &str| environment.get(name), &body);
+    let Some((harness, hooks)) = options.harness.as_deref().map_or_else(caller, hooks_of) else { return };
+    if options.is_of_plugin && is_delivered_by_settings(hooks, options.event.as_deref(), environment) {
+        return;
     }
+    body = hooks.payload(options.event.as_deref(), body);
     let breaker = Breaker::of(data);
     // A payload that arrived late left the hub little time: a timeout then is no sign of a hung hub.
     let is_early = deadline.left().is_ok_and(|left| left > DEADLINE / 2);
-    match read.and_then(|()| post_unless_open(data, source, &breaker, delivery, &body, deadline)) {
+    match read.and_then(|()| post_unless_open(data, hooks, &breaker, delivery, &body, deadline)) {
         Ok(answer) => {
-            let dialect = source.hooks.dialect();
+            let dialect = hooks.dialect();
             let decide = || wait_for_decision(data, dialect, &body, &answer);
             print(dialect.known_stop_answer(&answer).or_else(decide));
         }
         Err(error) => {
-            spool(data, spool::Kind::Hook(source.name), delivery, &[&body]);
+            spool(data, spool::Kind::Hook(harness.name()), delivery, &[&body]);
             if is_early && error.kind() == io::ErrorKind::TimedOut {
                 breaker.trip();
             }
@@ -173,10 +172,29 @@ fn deliver(data: &Path, source: &HookSource<'_>) {
     }
 }
 
+/// Whether the user's settings have a working hook of ours for an event, so that the plugin's need not deliver it. In
+/// doubt it does: the hub counts a payload once that two hooks deliver.
+fn is_delivered_by_settings(hooks: &dyn HookSupport, event: Option<&str>, environment: &Environment) -> bool {
+    let variables = |name: &str| environment.get(name);
+    let Some(event) = event.filter(|_| hooks.runs_hooks_untrusted()) else { return false };
+    let file = hooks.settings_file(SettingsScope::User, &variables, environment.working_folder());
+    let text = file.and_then(|file| {
+        let mut text = String::new();
+        File::open(file).ok()?.take(MAX_SETTINGS_BYTES).read_to_string(&mut text).ok()?;
+        Some(text).filter(|text| text.contains(PROGRAM))
+    });
+    text.and_then(|text| hooks.settings(&text).ok()).is_some_and(|settings| {
+        let is_working = |(name, handler): &(String, HookHandler)| {
+            name == hooks.own_event(event) && handler.program().is_none_or(|program| program.is_file())
+        };
+        !settings.disables_hooks() && settings.ours().iter().any(is_working)
+    })
+}
+
 /// Posts the payload, unless the breaker is open.
 fn post_unless_open(
     data: &Path,
-    source: &HookSource<'_>,
+    hooks: &dyn HookSupport,
     breaker: &Breaker,
     delivery: Delivery,
     body: &[u8],
@@ -189,7 +207,7 @@ fn post_unless_open(
         return Err(io::ErrorKind::ResourceBusy.into());
     }
     let stream = DeadlineIo::new(deadline::connect(&data.join(SOCKET), deadline)?, deadline);
-    let answer = post_payload(stream, source.hooks.route(), delivery, body)?;
+    let answer = post_payload(stream, hooks.route(), delivery, body)?;
     if state == BreakerState::HalfOpen {
         breaker.reset();
     }
@@ -308,11 +326,13 @@ mod tests {
     #[test]
     fn options_may_have_their_value_behind_an_equals_sign() {
         for line in ["hook --harness a --event b --store c", "hook x --store=c --event=b -y --harness=a"] {
-            let HookOptions { harness, event, store } = HookOptions::parse(&args(line));
+            let HookOptions { harness, event, store, is_of_plugin } = HookOptions::parse(&args(line));
+            assert!(!is_of_plugin);
             assert_eq!((harness.as_deref(), event.as_deref()), (Some("a"), Some("b")), "{line}");
             assert_eq!(store, Some(PathBuf::from("c")), "{line}");
         }
         assert_eq!(HookOptions::parse(&args("hook --store")).store, None);
+        assert!(HookOptions::parse(&args("hook --event a --plugin")).is_of_plugin);
     }
 
     #[test]
