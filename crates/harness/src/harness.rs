@@ -59,6 +59,11 @@ pub trait Harness: Sync {
         None
     }
 
+    /// Returns the environment variable in which it names the project's folder to hooks and MCP servers that it starts.
+    fn project_variable(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the folders that its transcripts are below. They need not exist.
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf>;
 

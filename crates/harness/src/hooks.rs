@@ -9,6 +9,9 @@ use crate::{Variables, Version};
 /// The program's name, by which a hook of another copy is known as ours, too: the path differs after an update.
 pub const PROGRAM: &str = "subscope";
 
+/// The file of our skill in the folder of each of our plugins.
+pub const SKILL_FILE: &str = "skills/subscope/SKILL.md";
+
 /// Scope of the edited settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingsScope {

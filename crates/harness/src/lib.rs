@@ -34,8 +34,8 @@ pub use bundle::{Bundle, FolderBundle, SqlBundle};
 use harness::roots_of;
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables, homes};
 pub use hooks::{
-    HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
-    runs_ours, shell_command,
+    HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SKILL_FILE, SettingsError, SettingsScope,
+    TOKEN_VARIABLE, runs_ours, shell_command,
 };
 pub use otel_setup::{OtelSetup, OtelTarget};
 pub use recognize::recognize;

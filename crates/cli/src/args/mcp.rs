@@ -83,7 +83,8 @@ pub(crate) struct AgentArgs {
 
 /// Answer questions of agents about sessions: lists, trees, agents, events, search. Read-only.
 ///
-/// Only sessions of the project are visible: those that were started in the working folder or below it.
+/// Only sessions of the project are visible: those that were started in its folder or below it. The client names the
+/// folder (MCP roots, variables such as CLAUDE_PROJECT_DIR, its own session); else it is the working folder.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_long_help = "\
 Examples:

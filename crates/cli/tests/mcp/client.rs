@@ -6,23 +6,36 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+#[expect(deprecated, reason = "clients of today offer roots")]
+use rmcp::model::{ListRootsResult, Root};
 use rmcp::{
-    ClientHandler, RoleClient, ServiceExt,
+    ClientHandler, ErrorData, RoleClient, ServiceExt,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ProgressNotificationParam,
-        Tool,
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientConfig, ClientRequest,
+        ProgressNotificationParam, RootsCapabilities, Tool,
     },
-    service::{NotificationContext, PeerRequestOptions, RequestHandle, RunningService},
+    service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle, RunningService},
 };
 use serde_json::Value;
 use subscope_testkit::env::TestEnv;
 use tokio::process::{Child, Command};
 
-/// Records progress notifications.
+/// Records progress notifications, and names the folders of the client.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Listens(Arc<Mutex<Vec<(f64, String)>>>);
+pub(crate) struct Listens(Arc<Mutex<Vec<(f64, String)>>>, Vec<String>);
 
+#[expect(deprecated, reason = "clients of today offer roots")]
 impl ClientHandler for Listens {
+    fn get_info(&self) -> ClientConfig {
+        let mut info = ClientConfig::default();
+        info.capabilities.roots = (!self.1.is_empty()).then(RootsCapabilities::default);
+        info
+    }
+
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Ok(ListRootsResult::new(self.1.iter().map(Root::new).collect()))
+    }
+
     async fn on_progress(&self, told: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
         self.0.lock().unwrap().push((told.progress, told.message.unwrap_or_default()));
     }
@@ -43,11 +56,16 @@ impl Mcp {
         Self::start_as(command.into()).await
     }
 
-    pub(crate) async fn start_as(mut command: Command) -> Self {
+    pub(crate) async fn start_as(command: Command) -> Self {
+        Self::start_with_roots(command, &[]).await
+    }
+
+    /// Starts it for a client that works in these folders.
+    pub(crate) async fn start_with_roots(mut command: Command, roots: &[String]) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let pipes = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
-        let listens = Listens::default();
+        let listens = Listens(Arc::default(), roots.to_vec());
         let service = listens.clone().serve(pipes).await.unwrap();
         Self { service, child, listens }
     }

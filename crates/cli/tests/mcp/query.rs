@@ -186,8 +186,14 @@ async fn own_session_is_that_of_the_client_and_not_the_newest() {
     let error = mcp.error("get_tree", json!({})).await;
     assert!(error.contains(&nested) && error.contains(&parallel), "{error}");
     mcp.close().await;
-    // One of another project is as unknown as any.
+    // Its project is the client's, unless the client names another: then it is as unknown as any.
     let mcp = Mcp::start(&env, &[("CLAUDE_CODE_SESSION_ID", &*foreign)], &["query"]).await;
+    assert_eq!(own_tree(&mcp).await, foreign.as_str());
+    assert_eq!(ids(&ask(&mcp, "list_sessions", json!({})).await), [foreign.as_str()]);
+    mcp.close().await;
+    let work = env.work().display().to_string();
+    let named = [("CLAUDE_CODE_SESSION_ID", &*foreign), ("CLAUDE_PROJECT_DIR", &*work)];
+    let mcp = Mcp::start(&env, &named, &["query"]).await;
     assert!(mcp.error("get_tree", json!({})).await.contains("is found"));
     mcp.close().await;
     // The process has gone on to another session since it started the server.
@@ -196,6 +202,78 @@ async fn own_session_is_that_of_the_client_and_not_the_newest() {
     env.write(&format!("home/.claude/sessions/{process}.json"), note.to_string());
     let mcp = Mcp::start(&env, &[("CLAUDE_CODE_SESSION_ID", &*nested)], &["query"]).await;
     assert_eq!(own_tree(&mcp).await, parallel.as_str());
+    mcp.close().await;
+}
+
+/// Clients start the servers of plugins in the plugin's folder.
+#[tokio::test(flavor = "multi_thread")]
+async fn project_is_the_clients_wherever_the_server_is_started() {
+    let env = env();
+    let [nested, parallel, _] = sessions(&env);
+    env.write("plugin/skills/subscope/SKILL.md", "");
+    env.write("other/readme", "");
+    let work = env.work().display().to_string();
+    let roots = [format!("file://{work}"), "file:///nowhere".to_owned()];
+    let below = [format!("file://{work}/shop")];
+    let expected = [nested.as_str(), parallel.as_str()];
+    let of_project = [("CLAUDE_PROJECT_DIR", work.as_str()), ("COPILOT_AGENT_SESSION_ID", "no-such")];
+    for (folder, variables, roots, expected) in [
+        ("plugin", &of_project[..1], &[][..], &expected[..]),
+        ("other", &[("GEMINI_PROJECT_DIR", work.as_str())], &[], &expected),
+        ("other", &of_project, &[], &expected),
+        ("other", &[("CLAUDE_PROJECT_DIR", "/nowhere")], &roots, &expected),
+        ("plugin", &[], &below, &expected[1..]),
+        ("plugin", &[("COPILOT_AGENT_SESSION_ID", nested.as_str())], &[], &expected),
+        ("work", &[("CLAUDE_PROJECT_DIR", "/nowhere")], &[], &expected),
+    ] {
+        let mut command = env.command();
+        command.args(["mcp", "query"]).current_dir(env.path(folder)).envs(variables.iter().copied());
+        let mcp = Mcp::start_with_roots(command.into(), roots).await;
+        let answer = ask(&mcp, "list_sessions", json!({})).await;
+        let mut listed = ids(&answer);
+        listed.sort_by_key(|id| *id != nested);
+        assert_eq!(listed, expected, "{folder} {variables:?} {roots:?}");
+        assert_eq!(answer.get("why_empty"), None);
+        mcp.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_answer_says_why() {
+    let env = env();
+    env.write("plugin/skills/subscope/SKILL.md", "");
+    env.write("other/readme", "");
+    let start = async |folder: &str| {
+        let mut command = env.command();
+        command.args(["mcp", "query"]).current_dir(env.path(folder));
+        Mcp::start_as(command.into()).await
+    };
+    let why = async |mcp: &Mcp, tool: &str, arguments: Value| {
+        ask(mcp, tool, arguments).await["why_empty"].as_str().unwrap().to_owned()
+    };
+    let mcp = start("other").await;
+    assert!(why(&mcp, "list_sessions", json!({})).await.contains("no session is known on this machine"));
+    mcp.close().await;
+    sessions(&env);
+    let mcp = start("other").await;
+    for (tool, arguments) in [("list_sessions", json!({})), ("search", json!({"query": "pricing"}))] {
+        let why = why(&mcp, tool, arguments).await;
+        assert!(why.contains("/other is known; 3 of other projects are hidden"), "{why}");
+        assert!(why.contains("--all-projects"), "{why}");
+    }
+    mcp.close().await;
+    let mcp = start("work").await;
+    assert!(why(&mcp, "list_sessions", json!({"live": true})).await.contains("no live session"));
+    let none = why(&mcp, "search", json!({"query": "zebraquux"})).await;
+    assert!(none.contains("of the 2 sessions of") && none.contains("/work"), "{none}");
+    let none = why(&mcp, "get_events", json!({"session": "last", "kinds": ["stall"]})).await;
+    assert!(none.contains("none of the"), "{none}");
+    mcp.close().await;
+    let mcp = start("plugin").await;
+    for (tool, arguments) in [("list_sessions", json!({})), ("get_tree", json!({"session": "last"}))] {
+        let error = mcp.error(tool, arguments).await;
+        assert!(error.contains("no project is known") && error.contains("--all-projects"), "{error}");
+    }
     mcp.close().await;
 }
 

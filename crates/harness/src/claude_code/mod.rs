@@ -174,6 +174,10 @@ impl Harness for ClaudeCode {
         Some("CLAUDE_CODE_SESSION_ID")
     }
 
+    fn project_variable(&self) -> Option<&'static str> {
+        Some("CLAUDE_PROJECT_DIR")
+    }
+
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
         vec![self.home(variables).folder.join(PROJECTS)]
     }

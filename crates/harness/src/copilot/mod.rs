@@ -101,6 +101,10 @@ impl Harness for Copilot {
         Home::named(variables, HOME_VARIABLE, HOME_FOLDER)
     }
 
+    fn project_variable(&self) -> Option<&'static str> {
+        Some("COPILOT_PROJECT_DIR")
+    }
+
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
         let home = self.home(variables).folder;
         [SESSIONS, layout::OLD_SESSIONS].map(|folder| home.join(folder)).into()

@@ -150,6 +150,10 @@ impl Harness for Gemini {
         Some(".gemini/worktrees")
     }
 
+    fn project_variable(&self) -> Option<&'static str> {
+        Some("GEMINI_PROJECT_DIR")
+    }
+
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
         vec![self.home(variables).folder.join(PROJECTS)]
     }

@@ -85,6 +85,9 @@ async fn list_sessions(
     let last = entries.len().checked_sub(1).and_then(|last| rows.get(last)).filter(|_| has_more);
     let next = last.map(|row| format!("{}~{}", order.figure(row), row.id));
     let mut answer = json!({ "schema": SESSIONS_SCHEMA, "sessions": entries, "next": next });
+    if let Some(why) = sessions.why_empty(scope) {
+        answer["why_empty"] = why.into();
+    }
     let older = u64::from(sessions.is_cut);
     bound::note(&mut answer, &[("characters", left_out), ("older_sessions_not_looked_at", older)]);
     Ok(answer)
@@ -160,9 +163,14 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
         ask(to, move |host| host.search(&terms, session, limit)).await.map(|hits| hits.hits)
     };
     let wanted = limit + 1;
+    let mut why_empty = "no passage of this session has all these words".to_owned();
     let mut hits = match &only {
         Some(session) => search_in(Some(session.clone()), wanted).await?,
         None => {
+            let count = sessions.rows.len();
+            why_empty = sessions.why_empty(scope).unwrap_or_else(|| {
+                format!("no passage of the {count} sessions of {scope} has all these words")
+            });
             let mut all = search_in(None, MAX_HITS).await?;
             let is_full = all.len() == MAX_HITS;
             all.retain(|hit| sessions.has(&hit.session_id));
@@ -188,6 +196,9 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
         bound::truncate_texts(hit, SUMMARY_CHARS, &mut left_out);
     });
     let mut answer = json!({ "schema": HITS_SCHEMA, "hits": found, "has_more": has_more || is_cut });
+    if hits.is_empty() {
+        answer["why_empty"] = why_empty.into();
+    }
     bound::note(&mut answer, &[("characters", left_out)]);
     Ok(answer)
 }
@@ -224,6 +235,10 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
     });
     let next = shown.last().and_then(|event| event.get("seq")).filter(|_| has_more).cloned();
     let mut answer = json!({ "schema": "subscope.events/1", "events": shown, "next": next, "total": total });
+    if total == 0 {
+        answer["why_empty"] =
+            format!("none of the {} events of this session is of these kinds", events.len()).into();
+    }
     bound::note(&mut answer, &[("characters", left_out)]);
     Ok(answer)
 }

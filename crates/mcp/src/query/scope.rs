@@ -2,7 +2,9 @@
 
 use std::{
     collections::HashMap,
-    fs,
+    ffi::OsString,
+    fmt, fs,
+    os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
 };
 
@@ -20,30 +22,70 @@ pub(super) const OWN: &str = "self";
 /// Filter of visible sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// Directory of the project; `None` for all sessions.
-    project: Option<PathBuf>,
+    /// Directories of the project; `None` for all sessions.
+    projects: Option<Vec<PathBuf>>,
 }
 
 impl Scope {
-    /// Only sessions started in this directory or below it, and those in work trees of a project there.
-    pub fn project(folder: &Path) -> Self {
-        Self { project: Some(resolve(folder)) }
+    /// Only sessions started in one of these directories or below it, and those in work trees of a project there.
+    pub fn projects<'f>(folders: impl IntoIterator<Item = &'f Path>) -> Self {
+        Self { projects: Some(folders.into_iter().map(resolve).collect()) }
     }
 
     /// All sessions of this machine.
     pub fn everything() -> Self {
-        Self { project: None }
+        Self { projects: None }
+    }
+
+    /// Whether it is not known which sessions are visible: none is.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.projects.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// Whether a session with this directory is in scope; one with an unknown directory is not.
     fn contains(&self, directory: Option<&str>) -> bool {
-        let Some(project) = &self.project else { return true };
+        let Some(projects) = &self.projects else { return true };
         // A relative directory cannot be resolved.
         let Some(directory) = directory.map(Path::new).filter(|path| path.is_absolute()) else {
             return false;
         };
-        resolve(directory).starts_with(project)
+        let directory = resolve(directory);
+        projects.iter().any(|project| directory.starts_with(project))
     }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.projects {
+            None => f.write_str("this machine"),
+            Some(projects) => {
+                let names: Vec<String> = projects.iter().map(|folder| folder.display().to_string()).collect();
+                f.write_str(&names.join(", "))
+            }
+        }
+    }
+}
+
+/// Returns the folder that a `file:` URI names.
+pub(super) fn folder_of_uri(uri: &str) -> Option<PathBuf> {
+    let path = uri.strip_prefix("file://")?;
+    let path = path.strip_prefix("localhost").unwrap_or(path);
+    let (mut bytes, mut rest) = (Vec::new(), path.as_bytes());
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
+        match digits.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    let folder = PathBuf::from(OsString::from_vec(bytes));
+    folder.is_absolute().then_some(folder)
 }
 
 /// Resolves symbolic links; of a directory that does not exist, only `.` and `..`.
@@ -69,6 +111,10 @@ pub(super) struct VisibleSessions {
     pub(super) rows: Vec<SessionRow>,
     /// Whether there are more sessions beyond [`MAX_SESSIONS`].
     pub(super) is_cut: bool,
+    /// Number of sessions that are not visible.
+    hidden: usize,
+    /// What was asked for.
+    sought: &'static str,
 }
 
 impl VisibleSessions {
@@ -78,6 +124,14 @@ impl VisibleSessions {
         scope: &Scope,
         query: ListQuery,
     ) -> Result<Self, QueryError> {
+        if scope.is_unknown() {
+            return Err(QueryError::NoProject);
+        }
+        let sought = match (query.only_live, query.since.is_some() || !query.words.is_empty()) {
+            (_, true) => "session like that",
+            (true, false) => "live session",
+            (false, false) => "session",
+        };
         let query = ListQuery { limit: MAX_SESSIONS, ..query };
         let page = ask(to, move |host| host.sessions(&query)).await?;
         let is_cut = page.next.is_some();
@@ -87,8 +141,22 @@ impl VisibleSessions {
             let check = || scope.contains(directory.as_deref());
             *checked.entry(directory.clone()).or_insert_with(check)
         };
+        let all = rows.len();
         rows.retain(|row| contains(&row.cwd) || row.project.is_some() && contains(&row.project));
-        Ok(Self { rows, is_cut })
+        let hidden = all - rows.len();
+        Ok(Self { rows, is_cut, hidden, sought })
+    }
+
+    /// Returns why nothing is visible; `None` if something is.
+    pub(super) fn why_empty(&self, scope: &Scope) -> Option<String> {
+        let which = self.sought;
+        self.rows.is_empty().then(|| match self.hidden {
+            0 => format!("no {which} is known on this machine; `subscope doctor` says what was found"),
+            hidden => format!(
+                "no {which} of {scope} is known; {hidden} of other projects are hidden: `subscope mcp query \
+                 --all-projects` shows them"
+            ),
+        })
     }
 
     /// Lists the newest visible sessions.
@@ -120,8 +188,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn roots_are_folders_of_this_machine() {
+        for (uri, folder) in [
+            ("file:///home/u/a%20b%C3%A9", Some("/home/u/a bé")),
+            ("file://localhost/x", Some("/x")),
+            ("file:///100%", Some("/100%")),
+            ("file:///%zz", Some("/%zz")),
+            ("file://other/x", None),
+            ("https://x/y", None),
+            ("", None),
+        ] {
+            assert_eq!(folder_of_uri(uri), folder.map(PathBuf::from), "{uri}");
+        }
+    }
+
+    #[test]
     fn project_holds_its_folder_and_what_is_below() {
-        let scope = Scope::project(Path::new("/nowhere/a/shop"));
+        let scope = Scope::projects(["/nowhere/b", "/nowhere/a/shop"].map(Path::new));
         for (cwd, expected) in [
             (Some("/nowhere/a/shop"), true),
             (Some("/nowhere/a/shop/src"), true),

@@ -2,9 +2,9 @@
 //!
 //! The server runs on its own thread; its queries are answered here, one at a time, by the backend of all commands.
 
-use std::{collections::BTreeSet, thread};
+use std::{collections::BTreeSet, path::PathBuf, thread};
 
-use subscope_harness::harnesses;
+use subscope_harness::{SKILL_FILE, harnesses};
 use subscope_mcp::{QueryError, QueryHost, QueryServer, Scope, serve};
 use subscope_model::{Event, Hits, Millis, SearchQuery, SessionId, SessionPage, Tree, safe_id};
 use subscope_query::ListQuery;
@@ -26,16 +26,9 @@ use crate::{
 const MAX_QUESTIONS: usize = 16;
 
 pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
-    let scope = match context.environment.working_folder() {
-        // Working folders do not leave a machine: a team's sessions are of no folder here.
-        _ if args.all_projects || team_server::asked(context)?.is_some() => Scope::everything(),
-        folder if folder.is_absolute() => Scope::project(folder),
-        _ => {
-            let error =
-                CliError::failed("the working folder does not exist, so there is no project to ask about");
-            return Err(error.hint("--all-projects shows all of them"));
-        }
-    };
+    // Working folders do not leave a machine: a team's sessions are of no folder here.
+    let shows_all = args.all_projects || team_server::asked(context)?.is_some();
+    let scope = shows_all.then(Scope::everything);
     let (ask, mut questions) = mpsc::channel(MAX_QUESTIONS);
     let runtime = runtime()?;
     let served = thread::scope(|threads| {
@@ -71,6 +64,23 @@ impl QueryHost for Context {
             Some(_) => Err(QueryError::SeveralOwnSessions(named.into_iter().collect())),
             None => Err(QueryError::NoOwnSession),
         }
+    }
+
+    /// Returns the folder that variables of the client name, else that of the client's own session, else the working folder
+    /// unless that is the plugin's.
+    fn project(&self) -> Option<PathBuf> {
+        let environment = &self.environment;
+        let mut variables = harnesses().filter_map(|harness| environment.path(harness.project_variable()?));
+        let of_session = || {
+            let tree = self.tree(&self.own_session().ok()?).ok()??;
+            tree.session.project.or(tree.session.cwd).map(|folder| PathBuf::from(&*folder))
+        };
+        let working = environment.working_folder();
+        let is_plugin = environment.path("PLUGIN_ROOT").is_some_and(|root| root == working)
+            || working.join(SKILL_FILE).is_file();
+        let is_folder = |folder: &PathBuf| folder.is_absolute() && folder.is_dir();
+        let named = variables.find(is_folder).or_else(of_session);
+        named.or_else(|| Some(working.to_owned()).filter(|folder| !is_plugin && folder.is_absolute()))
     }
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, QueryError> {
