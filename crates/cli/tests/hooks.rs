@@ -306,6 +306,70 @@ fn payloads_of_every_harness_give_the_tree_of_their_recording() {
     }
 }
 
+/// `install`, `status` and `doctor` know what else delivers events, and what keeps installed hooks from doing so.
+#[test]
+fn plugins_and_hooks_that_do_nothing_are_known() {
+    let listed = r#"{"enabledPlugins": {"subscope@subscope": true}}"#;
+    let extension = r#"{"name": "subscope", "version": "0.1.0"}"#;
+    for (harness, plugin, text, enabled) in [
+        ("claude-code", ".claude/settings.json", listed, true),
+        (
+            "claude-code",
+            ".claude/settings.json",
+            r#"{"enabledPlugins": {"subscope@subscope": false}}"#,
+            false,
+        ),
+        ("copilot", ".copilot/settings.json", listed, true),
+        ("codex", ".codex/config.toml", "[plugins.\"subscope@subscope\"]\nenabled = true\n", true),
+        ("gemini", ".gemini/extensions/subscope/gemini-extension.json", extension, true),
+        ("qwen", ".qwen/extensions/subscope/qwen-extension.json", extension, true),
+    ] {
+        let env = env();
+        let install = ["hooks", "install", "--harness", harness, "--claude-version", "2.1.330"];
+        // Hooks that were there first.
+        env.run(&install).success();
+        let installed: Vec<_> =
+            OTHERS.iter().find(|row| row.0 == harness).map(|row| row.1).into_iter().collect();
+        let file = env.home().join(installed.first().unwrap_or(&".claude/settings.json"));
+        let both = read(&file);
+        let with_plugin = match harness {
+            "claude-code" => both.replacen('{', &format!("{},", &text[..text.len() - 1]), 1),
+            _ => both.clone(),
+        };
+        fs::write(&file, &with_plugin).unwrap();
+        if harness != "claude-code" {
+            env.write(&format!("home/{plugin}"), text);
+        }
+        let status = || json(&env.run(&["hooks", "status", "--json", "--harness", harness]).success());
+        let doctor = || env.run(&["doctor"]).stdout;
+        let row = &status()["plugins"][0];
+        assert_eq!(
+            (row["harness"].as_str(), row["enabled"].as_bool()),
+            (Some(harness), Some(enabled)),
+            "{row}"
+        );
+        assert_eq!(row["path"], env.home().join(plugin).to_str().unwrap());
+        assert_eq!(doctor().contains("runs each hook twice"), enabled, "{harness}");
+        env.run(&["hooks", "remove", "--harness", harness]).success();
+        assert!(!doctor().contains("runs each hook twice"), "{harness}");
+        let ran = env.run(&install);
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(ran.stdout.contains("no hooks were added"), enabled, "{harness}: {ran:?}");
+        assert_eq!(before.contains("subscope hook"), !enabled, "{harness}");
+    }
+    let env = env();
+    env.run(&["hooks", "install", "--harness", "codex"]).success();
+    let file = env.home().join(".codex/hooks.json");
+    let status =
+        || json(&env.run(&["hooks", "status", "--json", "--harness", "codex"]).success())["scopes"][0].take();
+    assert_eq!(status()["untrusted"].as_array().unwrap().len(), 9);
+    assert_eq!(status()["gone"], serde_json::json!([]));
+    assert!(env.run(&["doctor"]).stdout.contains("Codex skips the hooks of"));
+    fs::write(&file, read(&file).replace(env!("CARGO_BIN_EXE_subscope"), "/gone/subscope")).unwrap();
+    assert_eq!(status()["gone"], serde_json::json!(["/gone/subscope"]));
+    assert!(env.run(&["doctor"]).stdout.contains("run /gone/subscope, which does not exist"));
+}
+
 /// A plugin's hook leaves an event to a hook of the user's settings, and to nothing else.
 #[test]
 fn hook_of_a_plugin_delivers_what_the_settings_do_not() {

@@ -4,13 +4,10 @@ use std::path::{Path, PathBuf};
 
 use subscope_decode::Dialect;
 
-use crate::{Variables, Version};
+use crate::{HookTrust, PluginSetup, Variables, Version};
 
 /// The program's name, by which a hook of another copy is known as ours, too: the path differs after an update.
 pub const PROGRAM: &str = "subscope";
-
-/// The file of our skill in the folder of each of our plugins.
-pub const SKILL_FILE: &str = "skills/subscope/SKILL.md";
 
 /// Scope of the edited settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,9 +97,14 @@ pub trait HookSupport: Sync {
         event
     }
 
-    /// Whether it runs the hooks of a settings file that nobody has confirmed.
-    fn runs_hooks_untrusted(&self) -> bool {
-        true
+    /// How it is known which hooks its user trusts; `None` where it runs all.
+    fn trust(&self) -> Option<&'static HookTrust> {
+        None
+    }
+
+    /// How an installed plugin of ours is found; `None` where there is no plugin.
+    fn plugin(&self) -> Option<&'static PluginSetup> {
+        None
     }
 
     /// Whether this harness runs a hook whose command names no harness: it reads settings or plugins made for another. It

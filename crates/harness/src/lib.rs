@@ -18,6 +18,7 @@ mod hooks;
 pub mod kimi;
 pub mod opencode;
 mod otel_setup;
+mod plugins;
 pub mod qwen;
 mod recognize;
 mod run;
@@ -34,10 +35,11 @@ pub use bundle::{Bundle, FolderBundle, SqlBundle};
 use harness::roots_of;
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables, homes};
 pub use hooks::{
-    HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SKILL_FILE, SettingsError, SettingsScope,
-    TOKEN_VARIABLE, runs_ours, shell_command,
+    HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
+    runs_ours, shell_command,
 };
 pub use otel_setup::{OtelSetup, OtelTarget};
+pub use plugins::{HookTrust, PluginSetup, SKILL_FILE};
 pub use recognize::recognize;
 pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,

@@ -9,6 +9,7 @@ use crate::{
     Harness, Home, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
     otel_setup::{OtelSetup, OtelTarget, json},
+    plugins::{PluginSetup, in_enabled_plugins},
 };
 
 /// How hooks are written in its settings.
@@ -110,6 +111,14 @@ impl HookSupport for ClaudeCode {
             set("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
             set(ENDPOINT, url.trim_end_matches('/')),
         ]
+    }
+
+    fn plugin(&self) -> Option<&'static PluginSetup> {
+        Some(&PluginSetup {
+            file: "settings.json",
+            is_enabled: in_enabled_plugins,
+            remove: "claude plugin uninstall subscope@subscope",
+        })
     }
 
     fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {

@@ -9,6 +9,7 @@ use crate::{
     Harness, HeadLine, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables,
     Version,
     hook_settings::{Document, SettingsForm},
+    plugins::{HookTrust, PluginSetup, in_plugin_tables, untrusted_by_hash},
 };
 
 /// Hook events to install: those that the decoder reads as more than a sign of life. In 0.169.0.
@@ -63,8 +64,8 @@ impl HookSupport for Codex {
         EVENTS.iter().copied().map(HookEvent::new).collect()
     }
 
-    fn runs_hooks_untrusted(&self) -> bool {
-        false
+    fn trust(&self) -> Option<&'static HookTrust> {
+        Some(&HookTrust { file: "config.toml", untrusted: untrusted_by_hash })
     }
 
     /// It reads plugins made for another harness. Its variables are its user's, too, so only payloads tell.
@@ -75,6 +76,14 @@ impl HookSupport for Codex {
 
     fn next_step(&self) -> Option<&'static str> {
         Some("Codex runs hooks once you trust them: /hooks in its terminal UI")
+    }
+
+    fn plugin(&self) -> Option<&'static PluginSetup> {
+        Some(&PluginSetup {
+            file: "config.toml",
+            is_enabled: in_plugin_tables,
+            remove: "codex plugin remove subscope@subscope",
+        })
     }
 
     fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {

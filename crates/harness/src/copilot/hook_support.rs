@@ -9,6 +9,7 @@ use super::{Copilot, HOOK};
 use crate::{
     Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
+    plugins::{PluginSetup, in_enabled_plugins},
 };
 
 /// Events that are worth a hook. In 1.0.102.
@@ -125,6 +126,14 @@ impl HookSupport for Copilot {
     /// It reads plugins made for another harness. The variable is not set for what its agents start, in 1.0.102.
     fn is_caller(&self, variables: Variables<'_>, _: &[u8]) -> bool {
         variables("COPILOT_PROJECT_DIR").is_some()
+    }
+
+    fn plugin(&self) -> Option<&'static PluginSetup> {
+        Some(&PluginSetup {
+            file: "settings.json",
+            is_enabled: in_enabled_plugins,
+            remove: "copilot plugin uninstall subscope@subscope",
+        })
     }
 
     fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {

@@ -8,6 +8,7 @@ use super::{Gemini, HOOK};
 use crate::{
     Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
+    plugins::{PluginSetup, is_extension},
 };
 
 /// Events that are worth a hook. They are the root's: in agents the hooks of tools fire, too, without saying in which
@@ -52,6 +53,14 @@ impl HookSupport for Gemini {
 
     fn events(&self, _: Option<Version>) -> Vec<HookEvent> {
         EVENTS.iter().copied().map(HookEvent::new).collect()
+    }
+
+    fn plugin(&self) -> Option<&'static PluginSetup> {
+        Some(&PluginSetup {
+            file: "extensions/subscope/gemini-extension.json",
+            is_enabled: is_extension,
+            remove: "gemini extensions uninstall subscope",
+        })
     }
 
     fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {

@@ -9,6 +9,7 @@ use super::{HOOK, Qwen};
 use crate::{
     Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
+    plugins::{PluginSetup, is_extension},
 };
 
 /// Hook events to install: those that the decoder reads as more than a sign of life. In 0.24.4.
@@ -72,6 +73,14 @@ impl HookSupport for Qwen {
     fn is_caller(&self, variables: Variables<'_>, payload: &[u8]) -> bool {
         let session = self.session_variable().and_then(variables);
         session.is_some_and(|session| memmem::find(payload, session.as_encoded_bytes()).is_some())
+    }
+
+    fn plugin(&self) -> Option<&'static PluginSetup> {
+        Some(&PluginSetup {
+            file: "extensions/subscope/qwen-extension.json",
+            is_enabled: is_extension,
+            remove: "qwen extensions uninstall subscope",
+        })
     }
 
     fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {

@@ -176,7 +176,7 @@ fn deliver(data: &Path, options: &HookOptions, environment: &Environment) {
 /// doubt it does: the hub counts a payload once that two hooks deliver.
 fn is_delivered_by_settings(hooks: &dyn HookSupport, event: Option<&str>, environment: &Environment) -> bool {
     let variables = |name: &str| environment.get(name);
-    let Some(event) = event.filter(|_| hooks.runs_hooks_untrusted()) else { return false };
+    let Some(event) = event.filter(|_| hooks.trust().is_none()) else { return false };
     let file = hooks.settings_file(SettingsScope::User, &variables, environment.working_folder());
     let text = file.and_then(|file| {
         let mut text = String::new();

@@ -14,8 +14,8 @@ use std::{
 };
 
 use subscope_harness::{
-    DEFAULT_HOOKED, Harness, HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsScope,
-    TOKEN_VARIABLE, Version, hooked, hooks_of,
+    DEFAULT_HOOKED, Harness, HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, PluginSetup,
+    SettingsScope, TOKEN_VARIABLE, Version, hooked, hooks_of,
 };
 
 use subscope_server::IDENTIFIES_TCP_PEERS;
@@ -112,6 +112,23 @@ impl Scope {
         })
     }
 
+    /// Returns our plugin, if it is installed in the harness: the file that says so, and whether it is enabled.
+    pub(super) fn plugin(&self, environment: &Environment) -> Option<(&'static PluginSetup, PathBuf, bool)> {
+        let setup = self.hooks.plugin()?;
+        let home = self.harness.home(&|name: &str| environment.get(name)).folder;
+        let path = home.join(setup.file);
+        let is_enabled = (setup.is_enabled)(&file::read(&path).ok()??)?;
+        Some((setup, path, is_enabled))
+    }
+
+    /// Returns the events whose hooks the harness skips because nobody has trusted them as they are.
+    pub(super) fn untrusted(&self, text: &str, environment: &Environment) -> Vec<String> {
+        let Some(trust) = self.hooks.trust() else { return Vec::new() };
+        let home = self.harness.home(&|name: &str| environment.get(name)).folder;
+        let kept = file::read(&home.join(trust.file)).ok().flatten().unwrap_or_default();
+        (trust.untrusted)(&[&self.path, &self.target], text, &kept)
+    }
+
     /// Returns the backup of the file before the first hook.
     fn shelf(&self, environment: &Environment) -> Option<SettingsBackup> {
         self.backup(Backups::Hooks, environment)
@@ -130,14 +147,33 @@ pub(crate) fn user_hooks(
     environment: &Environment,
 ) -> Option<impl Fn() -> Option<bool> + Send + Sync + use<>> {
     let scope = Scope::find(hooks_of(DEFAULT_HOOKED)?, SettingsScope::User, environment).ok()?;
-    Some(move || scope.read().ok().map(|(_, settings)| !settings.ours().is_empty()))
+    let has_plugin = scope.plugin(environment).is_some_and(|(.., is_enabled)| is_enabled);
+    Some(move || Some(has_plugin || !scope.read().ok()?.1.ours().is_empty()))
 }
 
 fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), CliError> {
-    let wanted = wanted(args, scope, context)?;
     let (text, document) = scope.read()?;
-    advise(scope, document.as_ref(), context);
     let had = document.ours();
+    let plugin = scope.plugin(&context.environment).filter(|(.., is_enabled)| *is_enabled);
+    if let Some((setup, path, _)) = &plugin {
+        let (title, path) = (scope.harness.title(), path.display());
+        let says = format!("the plugin of subscope in {title} delivers its events ({path})");
+        if !args.otel {
+            let (kept, hint) = match had.as_slice() {
+                [] => ("no hooks were added", setup.remove),
+                _ => ("the hooks are left as they are", "subscope hooks remove"),
+            };
+            output::print_line(&format!("{says}; {kept}"), context)?;
+            context.info(&format!("`{hint}` takes one of the two out"));
+            return Ok(());
+        }
+        context.info(&format!("{says}; only the variables are set"));
+    }
+    let wanted = match &plugin {
+        Some(_) => had.iter().map(|(event, handler)| (event.as_str(), handler.clone())).collect(),
+        None => wanted(args, scope, context)?,
+    };
+    advise(scope, document.as_ref(), context);
     let variables = otel_variables(args, scope, document.as_ref())?;
     document.install(&wanted);
     document.set_variables(&variables);
@@ -168,8 +204,12 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
             file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice))?;
         }
     }
-    let done = if had.is_empty() { "installed hooks" } else { "brought the hooks up to date" };
-    let done = format!("{path}: {done} for {events} events; sessions that start now use them");
+    let done = match had.as_slice() {
+        _ if plugin.is_some() => "set the variables".to_owned(),
+        [] => format!("installed hooks for {events} events"),
+        _ => format!("brought the hooks up to date for {events} events"),
+    };
+    let done = format!("{path}: {done}; sessions that start now use them");
     output::print_line(&done, context)?;
     if let Some(step) = scope.hooks.next_step() {
         context.info(step);

@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) struct Report {
     schema: &'static str,
     scopes: Vec<Row>,
+    /// Plugins of subscope that are installed.
+    plugins: Vec<PluginRow>,
     hub: Option<Hub>,
     spool: Option<Waiting>,
 }
@@ -43,9 +45,27 @@ pub(crate) struct Row {
     /// Whether this version of subscope would write these hooks otherwise: `hooks install` changes the file.
     outdated: bool,
     hooks: Vec<Hook>,
+    /// Programs of these hooks that do not exist: the hooks do nothing.
+    gone: Vec<String>,
+    /// Events whose hooks the harness skips because its user has not trusted them as they are.
+    untrusted: Vec<String>,
     /// The hub to which the harness sends OpenTelemetry; `null` if the settings name none.
     otel: Option<String>,
     problem: Option<String>,
+}
+
+/// An installed plugin of subscope.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PluginRow {
+    /// The name of its harness, as `--harness` takes it.
+    harness: &'static str,
+    #[serde(skip)]
+    title: &'static str,
+    /// The file that says so.
+    path: String,
+    enabled: bool,
+    /// The command that removes it.
+    remove: &'static str,
 }
 
 /// A hook of subscope in a settings file.
@@ -143,9 +163,15 @@ pub(super) fn run(args: &StatusArgs, context: &Context) -> Result<(), CliError> 
         None => harness.name() == DEFAULT_HOOKED || is_present(harness, environment),
     };
     let (scopes, first_error) = rows(is_shown, args.scope, context)?;
+    let plugins = plugins(is_shown, context);
     let data = context.environment.data_folder(context.store_option.as_deref());
-    let report =
-        Report { schema: SCHEMA, scopes, hub: data.as_deref().map(hub), spool: data.as_deref().map(waiting) };
+    let report = Report {
+        schema: SCHEMA,
+        scopes,
+        plugins,
+        hub: data.as_deref().map(hub),
+        spool: data.as_deref().map(waiting),
+    };
     if args.json {
         output::print_json(&report)?;
     } else {
@@ -172,7 +198,7 @@ fn rows(
                 Err(_) if choice == SettingsScope::Local => continue,
                 scope => scope?,
             };
-            let (row, error) = row(name, &scope);
+            let (row, error) = row(name, &scope, context);
             scopes.push(row);
             first_error = first_error.or(error);
         }
@@ -182,27 +208,51 @@ fn rows(
     Ok((scopes, first_error))
 }
 
-/// Returns what is wrong with installed hooks, with a hint each: settings that cannot be read, hooks of another version,
-/// and of a harness that runs none.
+/// Returns what is wrong with installed hooks, with a hint each: settings that cannot be read; hooks of another version, of
+/// a harness that runs none, whose program is gone, that are not trusted, or that a plugin runs as well.
 ///
 /// # Errors
 /// It is not known where settings are.
 pub(crate) fn problems(context: &Context) -> Result<Vec<(String, String)>, CliError> {
     let (rows, _) = rows(|_| true, None, context)?;
     let mut all = Vec::new();
-    for Row { harness, title, scope, path, disabled, outdated, hooks, problem, .. } in rows {
+    for PluginRow { title, path, remove, .. } in plugins(|_| true, context).iter().filter(|row| {
+        let has_both = |scope: &Row| scope.harness == row.harness && !scope.hooks.is_empty();
+        row.enabled && rows.iter().any(has_both)
+    }) {
+        let says = format!("{title} runs each hook twice: by the plugin ({path}) and by its settings");
+        all.push((
+            says,
+            format!("each event counts once; `subscope hooks remove` or `{remove}` saves one of the two"),
+        ));
+    }
+    for Row { harness, title, scope, path, disabled, outdated, hooks, gone, untrusted, problem, .. } in rows {
+        let again = format!("`subscope hooks install --harness {harness} --scope {scope}` writes them anew");
+        for program in &gone {
+            let says = format!("the hooks of {title} run {program}, which does not exist ({path})");
+            all.push((says, again.clone()));
+        }
+        if !untrusted.is_empty() {
+            let says = format!(
+                "{title} skips the hooks of {} because they are not trusted ({path})",
+                untrusted.join(", ")
+            );
+            all.push((
+                says,
+                format!(
+                    "/hooks in the terminal UI of {title} trusts them; a changed hook has to be trusted again"
+                ),
+            ));
+        }
         if let Some(problem) = problem {
             all.push((
                 format!("hooks of {title}: {problem}"),
                 format!("subscope reads {path} to say whether hooks are installed"),
             ));
         }
-        if outdated {
+        if outdated && gone.is_empty() {
             let says = format!("the hooks of {title} are not as this version writes them ({path})");
-            all.push((
-                says,
-                format!("`subscope hooks install --harness {harness} --scope {scope}` writes them anew"),
-            ));
+            all.push((says, again));
         }
         if disabled && !hooks.is_empty() {
             let says = format!("{title} is set to run no hooks, those of subscope neither ({path})");
@@ -212,17 +262,38 @@ pub(crate) fn problems(context: &Context) -> Result<Vec<(String, String)>, CliEr
     Ok(all)
 }
 
-fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
-    let mut outdated = false;
+/// Returns the installed plugins of some harnesses.
+fn plugins(is_shown: impl Fn(&dyn Harness) -> bool, context: &Context) -> Vec<PluginRow> {
+    let of = |shown| {
+        let scope = Scope::find(shown, SettingsScope::User, &context.environment).ok()?;
+        let (setup, path, enabled) = scope.plugin(&context.environment)?;
+        let (harness, title) = (scope.harness.name(), scope.harness.title());
+        let path = path.to_string_lossy().into_owned();
+        Some(PluginRow { harness, title, path, enabled, remove: setup.remove })
+    };
+    hooked().filter(|(harness, _)| is_shown(*harness)).filter_map(of).collect()
+}
+
+fn row(name: &'static str, scope: &Scope, context: &Context) -> (Row, Option<CliError>) {
+    let (mut outdated, mut untrusted) = (false, Vec::new());
     let (exists, disabled, hooks, otel, error) = match scope.read() {
         Ok((text, document)) => {
             let otel = otel_url(scope, document.as_ref());
             let (disabled, hooks) = (document.disables_hooks(), document.ours());
             outdated = is_outdated(document.as_ref(), &hooks);
+            untrusted = scope.untrusted(text.as_deref().unwrap_or_default(), &context.environment);
             (text.is_some(), disabled, hooks, otel, None)
         }
         Err(error) => (scope.target.exists(), false, Vec::new(), None, Some(error)),
     };
+    let mut gone: Vec<String> = hooks
+        .iter()
+        .filter_map(|(_, handler)| handler.program())
+        .filter(|program| program.is_absolute() && !program.is_file())
+        .map(|program| program.to_string_lossy().into_owned())
+        .collect();
+    gone.sort();
+    gone.dedup();
     let hook = |(event, handler): (String, HookHandler)| match handler {
         HookHandler::Command(target) => Hook { event, kind: "command", target },
         HookHandler::Http { url: target, .. } => Hook { event, kind: "http", target },
@@ -237,6 +308,8 @@ fn row(name: &'static str, scope: &Scope) -> (Row, Option<CliError>) {
         outdated,
         installed: error.is_none().then_some(!hooks.is_empty()),
         hooks: hooks.into_iter().map(hook).collect(),
+        gone,
+        untrusted,
         otel,
         problem: error.as_ref().map(ToString::to_string),
     };
@@ -288,6 +361,12 @@ fn text(report: &Report, charset: Charset) -> String {
         if row.outdated {
             line("", "not as this version writes them: `subscope hooks install` writes them anew");
         }
+        for program in &row.gone {
+            line("", &format!("{program} does not exist: the hooks do nothing"));
+        }
+        if !row.untrusted.is_empty() {
+            line("", &format!("skipped until you trust them (/hooks): {}", row.untrusted.join(", ")));
+        }
         let mut targets: Vec<&str> = row.hooks.iter().map(|hook| hook.target.as_str()).collect();
         targets.sort_unstable();
         targets.dedup();
@@ -299,6 +378,10 @@ fn text(report: &Report, charset: Charset) -> String {
         if let Some(url) = &row.otel {
             line("", &format!("OpenTelemetry to {url}"));
         }
+    }
+    for PluginRow { title, path, enabled, .. } in &report.plugins {
+        let says = if *enabled { "delivers its events" } else { "installed, and disabled" };
+        line("plugin", &format!("{title}: {says} ({path})"));
     }
     if let Some(Hub { socket, answers }) = &report.hub {
         let says = if *answers { "takes events" } else { "none: events wait in the spool" };
