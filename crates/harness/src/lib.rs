@@ -39,7 +39,7 @@ pub use hooks::{
     runs_ours, shell_command,
 };
 pub use otel_setup::{OtelSetup, OtelTarget};
-pub use plugins::{HookTrust, PluginSetup, SKILL_FILE};
+pub use plugins::{HookTrust, PluginSetup, PluginSwitch, SKILL_FILE};
 pub use recognize::recognize;
 pub use run::{
     ObserveMode, Observed, PlainOutput, ProcessNote, ProcessNotes, RunPlan, RunSurroundings, Version,

@@ -17,9 +17,14 @@ pub struct PluginSetup {
     pub file: &'static str,
     /// Returns whether it is enabled, by the text of that file; `None` where it is not installed.
     pub is_enabled: fn(&str) -> Option<bool>,
+    /// Another file that may disable it, and whether its text does for all of a user's sessions, by the user's home.
+    pub disabled: Option<PluginSwitch>,
     /// The command that removes it.
     pub remove: &'static str,
 }
+
+/// A file, and whether its text disables our plugin for all sessions of the user with this home folder.
+pub type PluginSwitch = (&'static str, fn(&str, &Path) -> bool);
 
 /// Our plugin's name with its catalog's, in the lists of harnesses that have catalogs.
 fn is_ours(name: &str) -> bool {
@@ -49,6 +54,16 @@ pub(crate) fn in_plugin_tables(text: &str) -> Option<bool> {
 pub(crate) fn is_extension(text: &str) -> Option<bool> {
     (json(text).get("name")? == "subscope").then_some(true)
 }
+
+/// Where extensions are enabled and disabled, by folder.
+pub(crate) const EXTENSION_SWITCH: PluginSwitch = ("extensions/extension-enablement.json", |text, home| {
+    let settings = json(text);
+    let overrides = settings.get("subscope").and_then(|ours| ours.get("overrides")?.as_array());
+    let of_user = format!("{}/*", home.display());
+    let mut folders = overrides.into_iter().flatten().filter_map(Value::as_str);
+    let last = folders.rfind(|folder| folder.trim_start_matches('!') == of_user);
+    last.is_some_and(|folder| folder.starts_with('!'))
+});
 
 /// How it is known which hooks a user trusts.
 #[derive(Debug)]
@@ -143,6 +158,23 @@ mod tests {
         ] {
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn extension_is_disabled_by_the_last_word_about_the_home_folder() {
+        let (_, is_disabled) = EXTENSION_SWITCH;
+        for (overrides, expected) in [
+            (r#"["/h/*"]"#, false),
+            (r#"["!/h/*"]"#, true),
+            (r#"["!/h/*", "/h/*"]"#, false),
+            (r#"["/h/*", "!/h/shop/*"]"#, false),
+            ("[]", false),
+        ] {
+            let text =
+                format!(r#"{{"subscope": {{"overrides": {overrides}}}, "x": {{"overrides": ["!/h/*"]}}}}"#);
+            assert_eq!(is_disabled(&text, Path::new("/h")), expected, "{text}");
+        }
+        assert!(!is_disabled("", Path::new("/h")));
     }
 
     /// The hash is that of a real program, for this command.

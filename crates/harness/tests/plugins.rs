@@ -154,7 +154,13 @@ fn made() -> Files {
             "repository": REPOSITORY, "keywords": KEYWORDS, "type": "module", "main": "index.js", "files": ["index.js"],
         }),
     );
-    files.insert("opencode/index.js".to_owned(), settings.text());
+    let text = settings.text();
+    let (installed, rest) = text.split_once('\n').unwrap();
+    assert!(installed.starts_with("// Installed by `subscope hooks install"), "{installed}");
+    let module = format!(
+        "// The npm package opencode-subscope, made by `cargo xtask plugins` in {REPOSITORY}.\n{rest}"
+    );
+    files.insert("opencode/index.js".to_owned(), module);
 
     for (folder, client, add) in [
         (

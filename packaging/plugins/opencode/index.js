@@ -1,4 +1,4 @@
-// Installed by `subscope hooks install --harness opencode`; `subscope hooks remove --harness opencode` removes it.
+// The npm package opencode-subscope, made by `cargo xtask plugins` in https://github.com/subscope/subscope.
 // Tells subscope when OpenCode asks for a permission, and asks before each call of a subagent whether to stop it.
 const COMMAND = "sh -c 's=$(command -v subscope || { for d in \"$HOME/.local/bin\" \"$HOME/.cargo/bin\" /opt/homebrew/bin /usr/local/bin; do [ -x \"$d/subscope\" ] && { echo \"$d/subscope\"; break; }; done; }); [ -n \"$s\" ] || exit 0; exec \"$s\" hook --harness opencode --plugin'";
 const EVENTS = ["session.created","session.idle","permission.asked","permission.replied","tool.execute.before"];

@@ -117,6 +117,7 @@ impl HookSupport for ClaudeCode {
         Some(&PluginSetup {
             file: "settings.json",
             is_enabled: in_enabled_plugins,
+            disabled: None,
             remove: "claude plugin uninstall subscope@subscope",
         })
     }

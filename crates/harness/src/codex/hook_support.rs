@@ -82,6 +82,7 @@ impl HookSupport for Codex {
         Some(&PluginSetup {
             file: "config.toml",
             is_enabled: in_plugin_tables,
+            disabled: None,
             remove: "codex plugin remove subscope@subscope",
         })
     }

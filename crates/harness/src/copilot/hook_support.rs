@@ -132,6 +132,7 @@ impl HookSupport for Copilot {
         Some(&PluginSetup {
             file: "settings.json",
             is_enabled: in_enabled_plugins,
+            disabled: None,
             remove: "copilot plugin uninstall subscope@subscope",
         })
     }

@@ -8,7 +8,7 @@ use super::{Gemini, HOOK};
 use crate::{
     Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
-    plugins::{PluginSetup, is_extension},
+    plugins::{EXTENSION_SWITCH, PluginSetup, is_extension},
 };
 
 /// Events that are worth a hook. They are the root's: in agents the hooks of tools fire, too, without saying in which
@@ -59,6 +59,7 @@ impl HookSupport for Gemini {
         Some(&PluginSetup {
             file: "extensions/subscope/gemini-extension.json",
             is_enabled: is_extension,
+            disabled: Some(EXTENSION_SWITCH),
             remove: "gemini extensions uninstall subscope",
         })
     }

@@ -9,7 +9,7 @@ use super::{HOOK, Qwen};
 use crate::{
     Harness, HookEvent, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
     hook_settings::{Document, SettingsForm},
-    plugins::{PluginSetup, is_extension},
+    plugins::{EXTENSION_SWITCH, PluginSetup, is_extension},
 };
 
 /// Hook events to install: those that the decoder reads as more than a sign of life. In 0.24.4.
@@ -79,6 +79,7 @@ impl HookSupport for Qwen {
         Some(&PluginSetup {
             file: "extensions/subscope/qwen-extension.json",
             is_enabled: is_extension,
+            disabled: Some(EXTENSION_SWITCH),
             remove: "qwen extensions uninstall subscope",
         })
     }

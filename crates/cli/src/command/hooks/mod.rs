@@ -118,7 +118,12 @@ impl Scope {
         let home = self.harness.home(&|name: &str| environment.get(name)).folder;
         let path = home.join(setup.file);
         let is_enabled = (setup.is_enabled)(&file::read(&path).ok()??)?;
-        Some((setup, path, is_enabled))
+        let is_disabled = setup.disabled.is_some_and(|(switch, is_disabled)| {
+            let text = file::read(&home.join(switch)).ok().flatten();
+            let user = environment.path("HOME").unwrap_or_default();
+            text.is_some_and(|text| is_disabled(&text, &user))
+        });
+        Some((setup, path, is_enabled && !is_disabled))
     }
 
     /// Returns the events whose hooks the harness skips because nobody has trusted them as they are.
