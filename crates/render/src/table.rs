@@ -442,6 +442,8 @@ mod tests {
             running: 2,
             failed: 1,
             tool_calls: 147,
+            tool_errors: Some(3),
+            tools_denied: None,
             usage: Some(Usage::new(1_000_000, 0, 0, 0)),
             cost_micro_usd: Some(920_000),
             cost_floor: false,
@@ -469,6 +471,17 @@ mod tests {
         assert!(lines[1].ends_with("2m     ◐2 8    147      1M    $0.92"), "{shown}");
         assert!(!shown.contains('\u{1b}'));
         assert_eq!(render_sessions(&[], &[], SessionOrder::Newest, 0, &style), "");
+        // The figure of the order stands in place of the calls; an unknown one is no zero.
+        for (order, heading, figure) in [
+            (SessionOrder::Errors, "failed", "3      1M"),
+            (SessionOrder::Denied, "denied", "—      1M"),
+            (SessionOrder::Duration, "time", "1m 0s      1M"),
+            (SessionOrder::Cost, "tools", "147      1M"),
+        ] {
+            let shown = render_sessions(&[row()], &[], order, 180_000, &style);
+            let (head, line) = shown.split_once('\n').unwrap();
+            assert!(head.contains(heading) && line.contains(figure), "{shown}");
+        }
         for width in [52, 60, 70, 200] {
             let shown =
                 render_sessions(&[row()], &[], SessionOrder::Newest, 180_000, &Style { width, ..style });

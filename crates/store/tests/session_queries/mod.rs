@@ -129,7 +129,7 @@ fn assert_filters_select(store: &dyn SessionQueries, rows: &[SessionRow], which:
         let (mut paged, mut after) = (Vec::new(), None);
         while paged.len() < sorted.len() {
             let page = store.list(&ListQuery { order, after, ..ListQuery::first(2) }).unwrap();
-            let last = page.last().expect("a page follows");
+            let last = page.last().unwrap();
             after = Some((order.figure(last), last.id.clone()));
             paged.extend(page);
         }
@@ -137,18 +137,16 @@ fn assert_filters_select(store: &dyn SessionQueries, rows: &[SessionRow], which:
     }
     let newest = SessionOrder::Newest.figure(&rows[1]);
     let folder = rows[0].project().cloned().unwrap();
-    let filters: [(ListQuery, &dyn Fn(&SessionRow) -> bool); 6] = [
-        (ListQuery { words: SessionRow::DENIED.into(), ..all() }, &|row| row.tools_denied.unwrap() > 0),
-        (ListQuery { words: SessionRow::FAILED.into(), ..all() }, &|row| row.failed > 0),
-        (ListQuery { words: SessionRow::WITH_OWN.into(), ..all() }, &|_| true),
-        (ListQuery { since: Some(newest), ..all() }, &|row| row.last_event_at_ms >= Some(newest)),
-        (ListQuery { until: Some(newest), ..all() }, &|row| row.started_at_ms < Some(newest)),
-        (ListQuery { project: Some(folder.clone()), ..all() }, &|row| row.project() == Some(&folder)),
-    ];
-    for (query, is_meant) in filters {
+    let selects = |query: ListQuery, is_meant: &dyn Fn(&SessionRow) -> bool| {
         let expected: Vec<SessionRow> = rows.iter().filter(|row| is_meant(row)).cloned().collect();
         assert_eq!(store.list(&query).unwrap(), expected, "{which} {query:?}");
-    }
+    };
+    selects(ListQuery { words: SessionRow::DENIED.into(), ..all() }, &|row| row.tools_denied.unwrap() > 0);
+    selects(ListQuery { words: SessionRow::FAILED.into(), ..all() }, &|row| row.failed > 0);
+    selects(ListQuery { words: SessionRow::WITH_OWN.into(), ..all() }, &|_| true);
+    selects(ListQuery { since: Some(newest), ..all() }, &|row| row.last_event_at_ms >= Some(newest));
+    selects(ListQuery { until: Some(newest), ..all() }, &|row| row.started_at_ms < Some(newest));
+    selects(ListQuery { project: Some(folder.clone()), ..all() }, &|row| row.project() == Some(&folder));
     let denied = rows.iter().filter(|row| row.tools_denied > Some(0)).count();
     assert_eq!(denied, 1, "{which}: one of the sessions has denied calls");
 }
