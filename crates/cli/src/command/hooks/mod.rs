@@ -165,11 +165,11 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
         let says = format!("the plugin of subscope in {title} delivers its events ({path})");
         if !args.otel {
             let (kept, hint) = match had.as_slice() {
-                [] => ("no hooks were added", setup.remove),
-                _ => ("the hooks are left as they are", "subscope hooks remove"),
+                [] => ("no hooks were added", format!("`{}` removes the plugin", setup.remove)),
+                _ => ("the hooks are left as they are", "`subscope hooks remove` removes them".to_owned()),
             };
             output::print_line(&format!("{says}; {kept}"), context)?;
-            context.info(&format!("`{hint}` takes one of the two out"));
+            context.info(&hint);
             return Ok(());
         }
         context.info(&format!("{says}; only the variables are set"));
