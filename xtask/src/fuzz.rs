@@ -67,6 +67,8 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("kimi_state", |name| name.contains("/kimi/") && name.ends_with("/state.json")),
     ("kimi_stream", |name| name.contains("/kimi/") && name.contains("/stdout")),
     ("kimi_hook", |name| name.contains("/kimi/") && name.ends_with("/hooks.jsonl")),
+    ("pi_session", |name| name.contains("/dot_omp/")),
+    ("pi_stream", |name| name.contains("/omp/") && name.contains("/stdout")),
     ("opencode_events", |name| name.contains("/opencode/") && name.contains("event")),
     ("opencode_hook", |name| name.contains("/opencode/") && name.ends_with("/hooks.jsonl")),
     ("opencode_stdout", |name| {

@@ -14,6 +14,7 @@ use std::{
 
 use common::{env, json, run, run_with_stdin, told};
 use serde_json::{Value, json};
+use subscope_harness::Role;
 use subscope_testkit::{env::TestEnv, fixtures};
 
 /// Main files of each recording of each harness: transcripts and streams, rollouts, chats, databases.
@@ -22,14 +23,15 @@ fn targets() -> Vec<PathBuf> {
         [fixtures::recordings(), fixtures::odd_recordings(), fixtures::stopped_recordings()].concat();
     let mut all: Vec<PathBuf> =
         claude.iter().flat_map(|recording| [recording.mains(), recording.streams()].concat()).collect();
-    for harness in ["codex", "copilot", "gemini", "kilo", "kimi", "opencode", "qwen"] {
+    for harness in ["codex", "copilot", "gemini", "kilo", "kimi", "omp", "opencode", "qwen"] {
         let mut found = Vec::new();
         let mut folders = vec![fixtures::root().join(harness)];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 let is_of_agent = |part: &str| part == "subagents" || part.starts_with("agent-");
-                let is_subagent = path.iter().any(|part| part.to_str().is_some_and(is_of_agent));
+                let is_subagent = path.iter().any(|part| part.to_str().is_some_and(is_of_agent))
+                    || subscope_harness::classify(&path).role == Role::Agent;
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
                 let is_kept = [".jsonl", ".db", ".log"].iter().any(|ending| name.ends_with(ending));
                 if path.is_dir() {

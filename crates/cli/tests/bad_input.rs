@@ -231,8 +231,8 @@ fn agent_file_without_its_session_is_shown_as_what_it_is() {
 #[test]
 fn input_of_no_known_harness_is_named_with_its_line() {
     let env = env();
-    let pi = r#"{"type":"session","version":3,"id":"9","timestamp":"2026-11-21T20:43:19.452Z","cwd":"/x"}"#;
-    for text in ["{\"foo\":1}\n".to_owned(), format!("{pi}\n")] {
+    let other = r#"{"type":"session","version":3,"id":"9","origin":"subagent","createdAt":2}"#;
+    for text in ["{\"foo\":1}\n".to_owned(), format!("{other}\n")] {
         let target = env.write("work/x", text);
         let words = format!("nothing recognized in {}: line 1 is JSON of no known harness", target.display());
         for command in ["tree", "export --as trace"] {

@@ -39,6 +39,7 @@ fn recordings() -> Vec<PathBuf> {
         "gemini",
         "kilo",
         "kimi",
+        "omp",
         "opencode",
         "qwen",
         "stopped",
@@ -115,11 +116,18 @@ const CODEX: &str = "codex/0.169.0/v1_two_parallel";
 const COPILOT: &str = "copilot/1.0.102/two_parallel";
 const GEMINI: &str = "gemini/0.61.0/two_parallel";
 const KIMI: &str = "kimi/2.1.0/nested";
+const OMP: &str = "omp/18.2.3/two_parallel";
 const QWEN: &str = "qwen/0.24.4/two_background";
 
 /// A number of each total that is in a line.
-const TOTALS: [Total; 20] = [
+const TOTALS: [Total; 21] = [
     total(KIMI, "subagent.completed.usage", ("/type", "subagent.completed"), "/usage/output"),
+    total(
+        OMP,
+        "task details.results.usage",
+        ("/message/toolName", "task"),
+        "/message/details/results/0/usage/output",
+    ),
     total(CLAUDE, "result.modelUsage", ("/type", "result"), "/modelUsage/claude-opus-5-5/outputTokens"),
     total(CLAUDE, "result.subagent_stats", ("/type", "result"), "/subagent_stats/spawned"),
     total(

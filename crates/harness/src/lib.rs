@@ -18,6 +18,7 @@ mod hooks;
 pub mod kimi;
 pub mod opencode;
 mod otel_setup;
+pub mod pi;
 mod plugins;
 pub mod qwen;
 mod recognize;
@@ -63,6 +64,9 @@ pub static HARNESSES: &[&dyn Harness] = &[
     &gemini::Gemini,
     &qwen::Qwen,
     &kimi::Kimi,
+    &pi::OMP,
+    &pi::PI,
+    &pi::OPENCLAW,
     &opencode::KILO,
     &opencode::OPENCODE,
     &claude_code::ClaudeCode,
@@ -130,7 +134,14 @@ pub fn roots(variables: Variables<'_>) -> Vec<Root> {
     let of = |harness: &'static dyn Harness| {
         roots_of(harness, variables).into_iter().map(move |folder| Root { harness, folder })
     };
-    harnesses().flat_map(of).collect()
+    let mut found: Vec<Root> = Vec::new();
+    // Of programs that share a folder the first has it.
+    for root in harnesses().flat_map(of) {
+        if found.iter().all(|known| known.folder != root.folder) {
+            found.push(root);
+        }
+    }
+    found
 }
 
 /// Classifies a file by its path. Nothing is read.

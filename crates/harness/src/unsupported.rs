@@ -31,9 +31,6 @@ const PROGRAMS: &[Program] = &[
     Program { title: KIMI_CLI, paths: &[".kimi/sessions"] },
     Program { title: "Crush", paths: &[".crush/crush.db"] },
     Program { title: "Continue", paths: &[".continue/sessions"] },
-    Program { title: "pi", paths: &[".pi/agent/sessions"] },
-    Program { title: OH_MY_PI, paths: &[".omp/agent"] },
-    Program { title: "OpenClaw", paths: &[".openclaw/agents", ".clawdbot/agents", ".moltbot/agents"] },
     Program { title: IFLOW, paths: &[".iflow/projects"] },
     Program { title: QODER, paths: &[".qoder/projects", ".qoderwork/projects"] },
     Program { title: DROID, paths: &[".factory/sessions", ".factory/projects"] },
@@ -48,9 +45,6 @@ const PROGRAMS: &[Program] = &[
     Program { title: "gptme", paths: &["gptme/logs"] },
 ];
 
-/// pi and the programs built on it write the same first line.
-const PI_FAMILY: &str = "pi, or a program that keeps its sessions as pi does";
-const OH_MY_PI: &str = "oh-my-pi";
 const CLINE: &str = "Cline";
 const CURSOR: &str = "Cursor";
 const AMP: &str = "Amp";
@@ -120,13 +114,10 @@ struct Marks<'a> {
     session_id: Str<'a>,
     #[serde(rename = "sessionId")]
     session: Str<'a>,
-    version: Num,
     cwd: Str<'a>,
     ts: Num,
     say: Str<'a>,
     ask: Str<'a>,
-    v: Num,
-    pad: Str<'a>,
     role: Str<'a>,
     message: Option<&'a RawValue>,
     messages: Option<IgnoredAny>,
@@ -217,10 +208,6 @@ const LINE_MARKS: &[LineMark] = &[
 /// Marks of the first line, or of a document.
 const FIRST_MARKS: &[LineMark] = &[
     ("\"hello\"", KIMI_CLI, |line| line.kind.is("hello") && line.protocol_version.is_some()),
-    ("\"pad\"", OH_MY_PI, |line| line.kind.is("title") && line.v.0.is_some() && line.pad.get().is_some()),
-    ("\"session\"", PI_FAMILY, |line| {
-        line.kind.is("session") && line.version.0.is_some() && line.cwd.filled().is_some()
-    }),
     ("\"session_start\"", DROID, |line| {
         line.kind.is("session_start") && line.id.filled().is_some() && line.cwd.filled().is_some()
     }),
@@ -296,7 +283,7 @@ mod tests {
         let qoder = format!(
             "{{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"sessionId\":\"{uuid}\",\"message\":{{\"role\":\"user\"}}}}\n{{\"type\":\"assistant\",\"uuid\":\"v\",\"sessionId\":\"{uuid}\",\"credits\":0.5,\"billable\":true,\"message\":{{}}}}\n"
         );
-        let cases: [(&str, &str, &str); 22] = [
+        let cases: [(&str, &str, &str); 19] = [
             ("/x/q.jsonl", &qoder, "Qoder"),
             (
                 "/x/q.jsonl",
@@ -329,8 +316,6 @@ mod tests {
                 r#"{"timestamp":"t","type":"session_meta","payload":{"id":"1","originator":"traex_cli"}}"#,
                 "TraeX",
             ),
-            ("/x/o.jsonl", r#"{"type":"title","v":1,"title":"","pad":"  "}"#, "oh-my-pi"),
-            ("/h/.openclaw/agents/main/sessions/s.jsonl", r#"{"type":"session","version":3}"#, "OpenClaw"),
             (
                 "/x/m.json",
                 "{\n  \"version\": 1,\n  \"agent\": \"lead\",\n  \"sessionId\": \"1\",\n  \"messages\": [],\n  \"x\": [",
@@ -339,11 +324,6 @@ mod tests {
             ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
             ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),
             ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),
-            (
-                "/x/a.jsonl",
-                r#"{"type":"session","version":3,"id":"1","timestamp":"t","cwd":"/w"}"#,
-                PI_FAMILY,
-            ),
             ("/h/.kimi/sessions/a/b/wire.jsonl", r#"{"type":"metadata"}"#, "kimi-cli"),
             ("/h/.cursor/projects/p/agent-transcripts/s.jsonl", r#"{"role":"user","message":{}}"#, "Cursor"),
             ("/w/.aider.chat.history.md", "# aider chat", "Aider"),

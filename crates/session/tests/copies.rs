@@ -36,7 +36,8 @@ fn rows(tree: &Tree) -> String {
 #[test]
 fn a_copy_of_a_file_changes_no_row_whichever_is_read_first() {
     let mut wrong = Vec::new();
-    for (name, parts) in recordings() {
+    // An agent of oh-my-pi has no name but that of its file.
+    for (name, parts) in recordings().into_iter().filter(|(name, _)| !name.starts_with("omp/")) {
         let expected = rows(&tree(&parts));
         let copies: Vec<Part> = parts.iter().map(copied).collect();
         for (order, both) in

@@ -24,13 +24,14 @@ fn unrecognized(at: &str) -> Problem {
 fn json_of_no_harness_is_one_problem_at_its_first_line() {
     assert_eq!(rejected("{\"foo\":1}\n{\"foo\":2}\n"), [unrecognized("x:1")]);
     assert_eq!(rejected("{\"foo\":1}"), [unrecognized("x:1")]);
-    let pi = concat!(
-        r#"{"type":"session","version":3,"id":"9","timestamp":"2026-11-21T20:43:19.452Z","cwd":"/x"}"#,
+    // The head of a program that is not known; that of pi has a working folder, and other lines behind it.
+    let other = concat!(
+        r#"{"type":"session","version":3,"id":"9","origin":"subagent","createdAt":2}"#,
         "\n",
-        r#"{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"do the demo"}}"#,
+        r#"{"type":"turn/start","seq":21,"time":5,"data":{"turn":2}}"#,
         "\n",
     );
-    assert_eq!(rejected(pi), [unrecognized("x:1")]);
+    assert_eq!(rejected(other), [unrecognized("x:1")]);
 }
 
 #[test]

@@ -915,6 +915,26 @@ fn a_root_of_kimi_knows_its_agents_where_their_lines_are_gone() {
     assert_eq!(tokens.collect::<Vec<_>>(), [Some(1_010), Some(4_121), Some(6_121)]);
 }
 
+/// Two programs that keep sessions in the same format, each named as what it is. A branch of a conversation counts.
+#[test]
+fn sessions_of_pi_and_openclaw_are_read_and_told_apart() {
+    let pi = wild("pi-family/pi.jsonl");
+    assert_eq!(sketch(&pi), "root completed: bash ok\n");
+    let row = &pi.agents[0];
+    let (tokens, model) = (row.usage.as_ref().map(|usage| usage.total_tokens), row.model.as_deref());
+    assert_eq!((tokens, row.cost_micro_usd, model), (Some(2_050), Some(6_518), Some("claude-sonnet-4-5")));
+    let session = &pi.session;
+    let named = (session.harness.as_deref(), session.title.as_deref(), session.runs);
+    assert_eq!(named, (Some("pi"), Some("Counting"), 1));
+    let openclaw = wild("pi-family/openclaw.jsonl");
+    assert_eq!(sketch(&openclaw), "root failed: read error\n");
+    let row = &openclaw.agents[0];
+    // The price of a model that runs at home is not known, and not 0.
+    let tokens = row.usage.as_ref().map(|usage| usage.total_tokens);
+    assert_eq!((tokens, row.cost_micro_usd, openclaw.session.runs), (Some(520), None, 1));
+    assert_eq!(openclaw.session.harness.as_deref(), Some("openclaw"));
+}
+
 #[test]
 fn published_calls_without_ids_end_with_the_result_of_their_tool() {
     assert_eq!(sketch(&wild("wire/e-nocallid.jsonl")), "root completed\n  no completed: Grep ok\n");

@@ -13,13 +13,14 @@ use super::score::{AgentAnswer, Answer};
 use crate::step::{output, program, root};
 
 /// The harnesses by their names in the registry, in the order of the page, with their titles.
-pub(super) const HARNESSES: [(&str, &str); 8] = [
+pub(super) const HARNESSES: [(&str, &str); 9] = [
     ("claude-code", "Claude Code"),
     ("codex", "Codex"),
     ("copilot", "Copilot CLI"),
     ("gemini", "Gemini CLI"),
     ("kilo", "Kilo CLI"),
     ("kimi", "Kimi Code"),
+    ("omp", "oh-my-pi"),
     ("opencode", "OpenCode"),
     ("qwen", "Qwen Code"),
 ];
@@ -129,6 +130,10 @@ impl Recording {
                 let main = PathBuf::from("agents/main/wire.jsonl");
                 find(&folder.join("dot_kimi"), &|name| name == "state.json")?
                     .and_then(|state| Some(state.parent()?.join(main)))
+            }
+            "omp" => {
+                let main = format!("_{}.jsonl", self.truth_json()?.session.id);
+                find(&folder.join("dot_omp"), &|name| name.ends_with(&main))?
             }
             "qwen" => {
                 let chat = format!("{}.jsonl", self.truth_json()?.session.id);

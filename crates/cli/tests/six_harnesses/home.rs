@@ -1,4 +1,4 @@
-//! A home in which seven harnesses keep their sessions.
+//! A home in which eight harnesses keep their sessions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,12 +15,13 @@ use subscope_testkit::{
 
 use crate::common::json as parsed;
 
-/// Recordings of six harnesses, each with what it has on disk and where that goes in the environment.
+/// Recordings of seven harnesses, each with what it has on disk and where that goes in the environment.
 pub(crate) const OTHERS: &[(&str, &str, &str)] = &[
     ("codex/0.169.0/v1_two_parallel", "sessions", "home/.codex/sessions"),
     ("copilot/1.0.102/two_parallel", "dot_copilot", "home/.copilot"),
     ("gemini/0.61.0/two_parallel", "dot_gemini_tmp", "home/.gemini/tmp"),
     ("kimi/2.1.0/nested", "dot_kimi", "home/.kimi-code"),
+    ("omp/18.2.3/nested", "dot_omp", "home/.omp/agent"),
     ("opencode/1.18.33/two_parallel", "opencode.db", "data/opencode/opencode.db"),
     ("qwen/0.24.4/two_background", "dot_qwen", "home/.qwen"),
 ];

@@ -1,4 +1,4 @@
-//! A home in which seven harnesses keep their sessions: every question is answered over all of them, one hub follows all of
+//! A home in which eight harnesses keep their sessions: every question is answered over all of them, one hub follows all of
 //! them at once, and no damage to their files takes anything away.
 
 #![cfg(unix)]
@@ -161,9 +161,9 @@ fn every_question_is_answered_over_all_harnesses() {
     let listed = parsed(&env.run(&["ls", "--json"]).success());
     let rows = listed["sessions"].as_array().unwrap();
     let harnesses: BTreeSet<&str> = rows.iter().map(|row| row["harness"].as_str().unwrap()).collect();
-    let expected = ["claude-code", "codex", "copilot", "gemini", "kilo", "kimi", "opencode", "qwen"];
+    let expected = ["claude-code", "codex", "copilot", "gemini", "kilo", "kimi", "omp", "opencode", "qwen"];
     assert_eq!(harnesses.iter().copied().collect::<Vec<_>>(), expected);
-    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.len(), 9);
     let last = parsed(&env.run(&["tree", "last", "--json"]).success());
     assert_eq!(last["session"]["id"], rows[0]["id"], "{}", rows[0]);
     let stats = parsed(&env.run(&["stats", "--json"]).success());

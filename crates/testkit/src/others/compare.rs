@@ -24,8 +24,9 @@ pub fn differences(tree: &Value, truth: &Value, is_whole: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for field in ["id", "harness", "harness_version"] {
         let (is, should) = (&tree["session"][field], &truth["session"][field]);
-        // Gemini CLI writes its version nowhere, Kimi Code in what it prints alone.
-        let is_versionless = ["gemini", "kimi"].iter().any(|harness| truth["session"]["harness"] == *harness);
+        // Gemini CLI and oh-my-pi write their versions nowhere, Kimi Code in what it prints alone.
+        let is_versionless =
+            ["gemini", "kimi", "omp"].iter().any(|harness| truth["session"]["harness"] == *harness);
         let may_be_silent = !is_whole || field == "harness_version" && is_versionless;
         // What a killed fork printed may have no mark of it.
         let is_family = field == "harness" && !is_whole && should == "kilo" && is == "opencode";

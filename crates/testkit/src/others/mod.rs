@@ -33,6 +33,7 @@ const HARNESSES: &[Sources] = &[
     Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout", "hooks"], least: 4 },
     Sources { harness: "kilo", on_disk: &["kilo.db"], streams: &["stdout"], least: 8 },
     Sources { harness: "kimi", on_disk: &["dot_kimi"], streams: &["stdout", "hooks"], least: 9 },
+    Sources { harness: "omp", on_disk: &["dot_omp"], streams: &["stdout"], least: 10 },
     Sources {
         harness: "opencode",
         on_disk: &["opencode.db", "storage"],
