@@ -5,6 +5,7 @@ mod checkpoints;
 mod deferred_index;
 mod forget;
 mod layout;
+mod list;
 mod location;
 mod looks;
 mod pack;

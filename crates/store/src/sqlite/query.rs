@@ -6,8 +6,8 @@ use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueRef};
 use serde::Deserialize;
 use subscope_model::{
-    AgentId, AgentName, Event, Looks, Millis, Problem, SessionId, SessionKeys, SessionOrder, SessionRow,
-    SlowCall, Stats, StatsQuery, StatsRow, Text, TopRow, Tree, Usage, Zone,
+    AgentId, AgentName, Event, Looks, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats,
+    StatsQuery, StatsRow, Text, TopRow, Tree, Usage, Zone,
 };
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
         AGENTS, AT_WORK, FACTS, INBOX, INBOX_PARTS, QUARTERS, SESSIONS, SLOW_CALLS, SOURCES, TOP_AGENTS,
         TREES, Table,
     },
+    list::{AFTER_SESSION, session_row_at},
     looks, pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys::unpack_keys,
@@ -76,22 +77,6 @@ pub(crate) fn size_bytes(db: &Connection) -> StoreResult<u64> {
     const SIZE: &str = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
     Ok(db.query_row(SIZE, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
 }
-
-/// Rows of the session list, newest first.
-const LIST_NEWEST: &str = "FROM sessions
-    WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1) AND ?5 = 0
-        AND last_ms >= ?7
-        AND (?6 = 0 OR instr(row, '\"is_own\":true') = 0)
-    ORDER BY last_ms DESC, id LIMIT ?4";
-const LIST_RECENTLY_CHANGED: &str = "FROM sessions INDEXED BY sessions_kept
-    WHERE kept_ms >= ?5 AND is_forgotten = 0 AND last_ms <= ?1 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
-        AND last_ms >= ?7 AND (?6 = 0 OR instr(row, '\"is_own\":true') = 0)
-    ORDER BY last_ms DESC, id LIMIT ?4";
-/// Places of columns of [`SESSIONS`] in a query of its checked columns, and of the columns after these.
-const ID: usize = 0;
-const LAST_MS: usize = 1;
-const ROW: usize = 5;
-const AFTER_SESSION: usize = 7;
 
 /// Rows of `quarters` in a range of quarter-hours, session by session; with their checked columns [`figures_row`] reads
 /// them.
@@ -193,7 +178,7 @@ impl SqliteStore {
         Ok(self.db.query_row("PRAGMA data_version", [], |row| row.get(0))?)
     }
 
-    fn select<T>(
+    pub(super) fn select<T>(
         &self,
         sql: &str,
         values: impl Params,
@@ -382,25 +367,7 @@ impl SqliteStore {
 
 impl SessionQueries for SqliteStore {
     fn list(&self, query: &ListQuery) -> StoreResult<Vec<SessionRow>> {
-        let is_newest = query.order == SessionOrder::Newest;
-        let after = query.after.as_ref().filter(|_| is_newest);
-        let (last_ms, id) = after.map_or((i64::MAX, ""), |(at, id)| (*at, id.as_str()));
-        // Few of many changed recently: another index finds them.
-        let sql = if query.kept_since.is_some() { LIST_RECENTLY_CHANGED } else { LIST_NEWEST };
-        let kept_since = query.kept_since.unwrap_or(0);
-        // What SQL does not select or order by is in the rows themselves: all of them are read.
-        let is_by_sql =
-            is_newest && query.words.is_empty() && query.project.is_none() && query.until.is_none();
-        let limit = if is_by_sql { clamp(query.limit) } else { i64::MAX };
-        let since = query.since.unwrap_or(i64::MIN);
-        let values = params![last_ms, id, query.only_live, limit, kept_since, query.hides_own, since];
-        let columns = SESSIONS.checked_columns(self.has_sums);
-        let sql = format!("SELECT {columns}, kept_ms {sql}");
-        let rows = self.select(&sql, values, |row| {
-            let found = self.row_at(row)?;
-            Ok(query.covers(&found).then_some(found))
-        })?;
-        Ok(query.select(rows.into_iter().flatten()))
+        self.page(query)
     }
 
     fn tree(&self, session: &SessionId) -> StoreResult<Option<Tree>> {
@@ -473,28 +440,6 @@ impl SessionQueries for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Reads a row of the session list from a query of its checked columns and `kept_ms`. One that is damaged, or of
-    /// another version of the model, is made from the session's tree, or is empty, and says so.
-    fn row_at(&self, row: &Row<'_>) -> rusqlite::Result<SessionRow> {
-        let kept_ms: Millis = row.get(AFTER_SESSION)?;
-        let kept_at_ms = (kept_ms > 0).then_some(kept_ms);
-        if let Some(found) = session_row_at(row)? {
-            return Ok(SessionRow { kept_at_ms, ..found });
-        }
-        let id = SessionId::from(String::from_utf8_lossy(row.get_ref(ID)?.as_bytes()?).as_ref());
-        let (found, what) = match self.tree(&id) {
-            Ok(Some(tree)) => {
-                (SessionRow::of(&tree), "its stored row cannot be read: this one is made from its tree")
-            }
-            Ok(None) | Err(_) => {
-                let last_event_at_ms = Some(row.get(LAST_MS)?).filter(|last| *last > 0);
-                let found = SessionRow { last_event_at_ms, ..SessionRow::empty(id) };
-                (found, "its stored row cannot be read, and its tree neither: its figures are missing")
-            }
-        };
-        Ok(SessionRow { kept_at_ms, problem: Some(what.into()), ..found })
-    }
-
     /// Sums the stored figures, and those of `unsaved` trees in place of the stored ones; `None` if a row is damaged.
     fn stats_of_rows(&self, query: &StatsQuery, unsaved: &[&Tree]) -> StoreResult<Option<Stats>> {
         let mut sums = Sums::new(query);
@@ -604,16 +549,6 @@ impl SqliteStore {
         }
         Ok(Stats { problems, ..sums.finish() })
     }
-}
-
-/// Reads a row of the session list from a query of its checked columns; `None` if it is damaged, or of another version of
-/// the model.
-fn session_row_at(row: &Row<'_>) -> rusqlite::Result<Option<SessionRow>> {
-    if !SESSIONS.is_read_intact(row)? {
-        return Ok(None);
-    }
-    let ValueRef::Text(json) = row.get_ref(ROW)? else { return Ok(None) };
-    Ok(serde_json::from_slice(json).ok())
 }
 
 impl History for SqliteStore {
