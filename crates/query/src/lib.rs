@@ -71,7 +71,7 @@ pub trait Queries {
     /// Returns ids of sessions and of their subagents with a prefix, at most `limit` of each kind.
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches>;
 
-    /// Returns subagents whose id, type and description have all words ([`subscope_model::AgentName::matches`]), at most
+    /// Returns subagents whose id, type and description have all words ([`subscope_model::AgentName::found`]), at most
     /// `limit`, those of the newest sessions first.
     fn agents_with_words(&mut self, words: &str, limit: usize) -> QueryResult<IdMatches>;
 

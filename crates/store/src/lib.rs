@@ -355,7 +355,7 @@ pub trait SessionQueries: Send {
     /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
     fn agents_with_prefix(&self, prefix: &str, limit: usize) -> StoreResult<Vec<(SessionId, AgentId)>>;
 
-    /// Returns at most `limit` agents by words ([`AgentName::matches`]), those of the newest sessions first; roots are left
+    /// Returns at most `limit` agents by words ([`AgentName::found`]), those of the newest sessions first; roots are left
     /// out.
     fn agents_with_words(&self, words: &str, limit: usize) -> StoreResult<Vec<AgentName>>;
 
