@@ -40,7 +40,7 @@ pub(crate) struct IndexArgs {
     pub(crate) json: bool,
 }
 
-/// List sessions, the newest first or by a figure.
+/// List sessions, the newest first.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:

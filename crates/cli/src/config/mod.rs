@@ -309,7 +309,10 @@ fn flatten(settings: &Settings) -> Vec<(String, Value)> {
 pub(crate) fn did_you_mean<'k>(unknown: &str, known: impl Iterator<Item = &'k str>) -> String {
     let bare = |word: &str| word.strip_prefix(VARIABLE_PREFIX).unwrap_or(word).to_owned();
     let begins = |word: &str| unknown.len() >= MIN_BEGINNING && word.starts_with(unknown);
-    let likeness = |word: &str| if begins(word) { 1.0 } else { strsim::jaro(&bare(unknown), &bare(word)) };
+    let likeness = |word: &str| {
+        let likeness = strsim::jaro(&bare(unknown), &bare(word));
+        if begins(word) { likeness.max(MIN_LIKENESS) } else { likeness }
+    };
     let nearest = known.map(|word| (likeness(word), word)).max_by(|left, right| left.0.total_cmp(&right.0));
     match nearest {
         Some((likeness, word)) if likeness >= MIN_LIKENESS => format!("; did you mean {word}?"),
