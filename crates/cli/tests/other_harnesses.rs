@@ -98,14 +98,15 @@ fn sessions_of_several_harnesses_are_listed_with_their_harness_and_by_it() {
     };
     assert_eq!(listed(&[]), ["codex", "copilot"]);
     assert_eq!(listed(&["--harness", "codex"]), ["codex"]);
-    assert!(listed(&["--harness", "cod"]).is_empty(), "a harness is asked for by its whole name");
+    let part = env.run(&["ls", "--json", "--harness", "cod"]);
+    assert!(part.code == Some(1) && part.stderr.contains("did you mean codex?"), "{}", part.stderr);
     let lines = env.run(&["ls"]).success();
     let head = lines.lines().next().unwrap();
     assert!(head.contains("harness session"), "{lines}");
     let one = env.run(&["ls", "--harness", "copilot"]).success();
     assert!(!one.contains("harness session") && one.lines().count() == 2, "{one}");
     let none = env.run(&["ls", "--harness", "codx"]);
-    assert!(none.stderr.contains("no sessions yet of codx"), "{}", none.stderr);
+    assert!(none.stderr.contains("no session is of a harness \"codx\""), "{}", none.stderr);
 }
 
 /// A folder of the environment with the files of a recording.

@@ -19,13 +19,16 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let page = backend.queries().sessions(&query)?;
     let mut problems: Vec<Problem> = page.sessions.iter().filter_map(problem_of).collect();
     problems.extend(not_read(args, &backend, context)?);
+    let is_empty = page.sessions.is_empty() && args.limit > 0;
+    if is_empty {
+        let chosen = SelectedSessions { harness: args.harness.as_deref(), project: args.project.as_deref() };
+        chosen.check(&mut backend, context)?;
+    }
     if args.json {
         output::print_json(&page)?;
         return context.report(&problems);
     }
-    if page.sessions.is_empty() && args.limit > 0 {
-        let chosen = SelectedSessions { harness: args.harness.as_deref(), project: args.project.as_deref() };
-        chosen.check(&mut backend, context)?;
+    if is_empty {
         let is_selected = query != ListQuery::of_words(args.limit, String::new());
         let nothing = match (args.live, is_selected) {
             (true, _) => "nothing is at work",
