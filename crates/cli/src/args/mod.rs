@@ -64,6 +64,7 @@ Set up:
   index        Read new and changed transcripts into the store
   forget       Remove sessions from the store
   bug-report   Print a report for a bug, without text of agents
+  uninstall    List what subscope wrote on this machine, and undo it
   completions  Print the completion script for a shell
   man          Print the manual page, or write all manual pages
   help         Print a topic of the documentation, or the help of a command
@@ -172,6 +173,7 @@ pub(crate) enum CliCommand {
     Init(InitArgs),
     Statusline(StatusLineSetup),
     BugReport(BugReportArgs),
+    Uninstall(UninstallArgs),
     Help(HelpArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

@@ -313,6 +313,27 @@ pub(crate) struct BugReportArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
+/// List what subscope wrote on this machine, and undo it.
+///
+/// Ends the hub, removes hooks and status lines from the settings of all harnesses (those of this project and of other
+/// projects, too; files that nobody else has changed are restored byte for byte), and deletes logs, copies of settings,
+/// manual pages and completions. Sessions and settings are deleted only if you agree. Plugins, lines in your shell's
+/// files and the programs are listed: these are yours to remove.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope uninstall --dry-run     list everything, and change nothing
+  subscope uninstall               undo it, and ask before sessions and settings are deleted
+  subscope uninstall --data        delete sessions and settings without a question")]
+pub(crate) struct UninstallArgs {
+    /// Change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete sessions and settings without a question.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) data: bool,
+}
+
 /// Print a topic of the documentation, or the help of a command.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\

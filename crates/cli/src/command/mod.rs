@@ -31,6 +31,7 @@ pub(crate) mod target;
 mod team;
 mod tree;
 mod ui;
+mod uninstall;
 mod verify;
 mod watch;
 
@@ -90,6 +91,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Doctor(args) => doctor::run(*args, context),
         CliCommand::Init(args) => init::run(*args),
         CliCommand::Statusline(args) => statusline::run(args, context),
+        CliCommand::Uninstall(args) => uninstall::run(*args, context),
         CliCommand::BugReport(args) => bug_report::run(args, context),
         CliCommand::Help(args) => help::run(args, context),
         CliCommand::Completions(args) => shell::print_completions(*args),
@@ -120,6 +122,7 @@ fn relies_on_settings(command: &CliCommand) -> bool {
             | CliCommand::Help(_)
             | CliCommand::Init(_)
             | CliCommand::Statusline(_)
+            | CliCommand::Uninstall(_)
             | CliCommand::BugReport(_)
             | CliCommand::Completions(_)
             | CliCommand::Man(_)

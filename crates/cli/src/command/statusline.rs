@@ -72,7 +72,14 @@ fn install(scope: &Scope, replace: bool, context: &Context) -> Result<(), CliErr
     output::print_line(&format!("{path}: the status line is `{command}` now"), context)
 }
 
-fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
+/// Whether a settings file has our status line.
+pub(super) fn is_installed(scope: &Scope) -> bool {
+    let line = scope.read().ok().and_then(|(_, settings)| settings.status_line());
+    line.is_some_and(|line| runs_ours(&line, COMMAND))
+}
+
+/// Removes our status line from a settings file.
+pub(super) fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
     let (text, document) = scope.read()?;
     let path = scope.path.display();
     let backup = backup_of(scope, context);

@@ -80,6 +80,16 @@ impl SettingsBackup {
         })
     }
 
+    /// Returns the settings files of which there is a backup of any kind.
+    pub(in super::super) fn changed(environment: &Environment) -> Vec<PathBuf> {
+        let folders = [Backups::Hooks, Backups::StatusLine].map(Backups::folder);
+        let folders = folders.iter().filter_map(|name| Some(environment.state_folder()?.join(name)));
+        let files = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        let read = |path: PathBuf| serde_json::from_str::<Memory>(&file::read(&path).ok()??).ok();
+        let memories = files.filter_map(|entry| read(entry.path()));
+        memories.filter(|memory| memory.schema == SCHEMA).map(|memory| memory.path.into()).collect()
+    }
+
     /// Returns the backup; `None` also if it cannot be read.
     pub(in super::super) fn recall(&self) -> Option<Memory> {
         let memory: Memory = serde_json::from_str(&file::read(&self.file).ok()??).ok()?;

@@ -81,12 +81,22 @@ pub(super) struct Scope {
 
 impl Scope {
     pub(super) fn find(
+        hooked: Hooked,
+        choice: SettingsScope,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        Self::find_in(environment.working_folder(), hooked, choice, environment)
+    }
+
+    /// As [`Self::find`], in the project of a folder.
+    fn find_in(
+        folder: &Path,
         (harness, hooks): Hooked,
         choice: SettingsScope,
         environment: &Environment,
     ) -> Result<Self, CliError> {
         let variables = |name: &str| environment.get(name);
-        let path = hooks.settings_file(choice, &variables, environment.working_folder());
+        let path = hooks.settings_file(choice, &variables, folder);
         let path = path.ok_or_else(|| {
             let title = harness.title();
             CliError::failed(match choice {
@@ -96,6 +106,49 @@ impl Scope {
             })
         })?;
         Ok(Self { harness, hooks, choice, target: file::behind_links(&path)?, path })
+    }
+
+    /// Returns the settings files of all harnesses: the user's, those of the project in the working folder, and those of
+    /// other projects that subscope has changed. Each file once.
+    pub(super) fn all(environment: &Environment) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let mut add = |folder: &Path, choice, is_wanted: &dyn Fn(&Self) -> bool| {
+            let found = hooked().filter_map(|hooked| Self::find_in(folder, hooked, choice, environment).ok());
+            for scope in found.filter(|scope| is_wanted(scope)) {
+                if all.iter().all(|known| known.target != scope.target) {
+                    all.push(scope);
+                }
+            }
+        };
+        let working = environment.working_folder();
+        for choice in [SettingsScope::User, SettingsScope::Project, SettingsScope::Local] {
+            add(working, choice, &|_| true);
+        }
+        for changed in SettingsBackup::changed(environment) {
+            for folder in changed.ancestors().skip(1) {
+                for choice in [SettingsScope::Project, SettingsScope::Local] {
+                    add(folder, choice, &|scope| scope.target == changed);
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the number of our hooks in the file; 0 if it cannot be read.
+    pub(super) fn hook_count(&self) -> usize {
+        self.read().map_or(0, |(_, settings)| settings.ours().len())
+    }
+
+    /// Title of the harness.
+    pub(super) fn title(&self) -> &'static str {
+        self.harness.title()
+    }
+
+    /// Whether the file is as subscope left it with one kind of change: it was the last change.
+    pub(super) fn is_as_left_by(&self, kind: Backups, environment: &Environment) -> bool {
+        let memory = self.backup(kind, environment).and_then(|backup| backup.recall());
+        let text = file::read(&self.target).ok().flatten();
+        memory.is_some_and(|memory| text.as_ref() == Some(&memory.after))
     }
 
     /// Returns the text of the file, if it exists, and its parsed settings.
@@ -418,7 +471,8 @@ pub(crate) fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliEr
     Ok(context.store_option.as_ref().map(std::path::absolute).transpose()?)
 }
 
-fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
+/// Removes our hooks from a settings file.
+pub(super) fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
     let path = scope.path.display();
     let shelf = scope.shelf(&context.environment);
     let memory = shelf.as_ref().and_then(SettingsBackup::recall);
