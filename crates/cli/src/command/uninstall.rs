@@ -10,6 +10,7 @@ use std::{
 };
 
 use subscope_model::StatsQuery;
+use subscope_render::text;
 use subscope_store::{Access, SessionQueries};
 
 use super::{
@@ -81,7 +82,8 @@ pub(crate) fn run(args: UninstallArgs, context: &Context) -> Result<(), CliError
     delete(traces.pages.iter().chain(state))?;
     if !traces.data.is_empty() {
         if args.data || agrees(&format!("Delete {}? [y/N] ", about_data(&traces.data, context)))? {
-            delete(traces.data.iter())?;
+            // A store that was read has more files beside it.
+            delete(data_files(context)?.iter())?;
         } else {
             context.info("sessions and settings are kept; `subscope uninstall --data` deletes them");
         }
@@ -107,15 +109,13 @@ impl Traces {
         left.extend(home.iter().flat_map(|home| shell_lines(home)));
         left.extend(std::env::current_exe().ok().map(|program| format!("program: {}", program.display())));
         let data = context.data_folder()?;
-        let config = environment.config_folder().unwrap_or_default();
         let state = environment.state_folder().unwrap_or_default();
-        let is_data = |name: &str| begins_with(&DATA)(name) || name.starts_with(ASIDE);
         Ok(Self {
             settings,
             is_hub_running: hub_connection::greet(&data).is_ok(),
             pages: home.iter().flat_map(|home| pages(home)).collect(),
             state: known_in(&state, begins_with(&STATE)),
-            data: [known_in(&data, is_data), known_in(&config, begins_with(&SETTINGS))].concat(),
+            data: data_files(context)?,
             left,
         })
     }
@@ -164,6 +164,13 @@ fn undo(scope: &Scope, context: &Context) -> Result<(), CliError> {
     if is_line_later { Ok(()) } else { line(scope) }
 }
 
+/// Returns the files of the data folder and of the settings folder.
+fn data_files(context: &Context) -> Result<Vec<PathBuf>, CliError> {
+    let is_data = |name: &str| begins_with(&DATA)(name) || name.starts_with(ASIDE);
+    let config = context.environment.config_folder().unwrap_or_default();
+    Ok([known_in(&context.data_folder()?, is_data), known_in(&config, begins_with(&SETTINGS))].concat())
+}
+
 /// Returns the size of the data, and how many sessions it has.
 fn about_data(paths: &[PathBuf], context: &Context) -> String {
     let bytes: u64 = paths.iter().map(|path| size_of(path)).sum();
@@ -171,8 +178,8 @@ fn about_data(paths: &[PathBuf], context: &Context) -> String {
     let sessions = sessions.and_then(|store| store.stats(&StatsQuery::default()).ok());
     let sessions = sessions.map_or_else(String::new, |stats| {
         format!(
-            " of {} sessions, with the events that programs posted, which are nowhere else",
-            stats.total.sessions
+            " of {}, with the events that programs posted, which are nowhere else",
+            text::plural(stats.total.sessions, "session")
         )
     });
     format!("{} MB{sessions}, and your settings", bytes.div_ceil(1_000_000))
