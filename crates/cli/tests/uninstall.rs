@@ -155,6 +155,12 @@ fn copies_of_settings_stay_until_all_settings_are_restored() {
     let ran = run_in(&env, "home", "uninstall");
     assert_eq!(ran.code, Some(1), "{}", ran.stdout);
     assert!(ran.stderr.contains("read-only"), "{}", ran.stderr);
-    let copies = files(&env.path("state/subscope/hooks"));
-    assert_eq!(copies.len(), 1);
+    let copies = || files(&env.path("state/subscope/hooks")).len();
+    assert_eq!(copies(), 1);
+    // Settings that cannot be understood may have hooks: that is no reason to forget how they were.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "{ \"hooks\": [").unwrap();
+    let listed = run_in(&env, "home", "uninstall --dry-run").stdout;
+    assert!(listed.contains(".claude/settings.json: it may have hooks"), "{listed}");
+    assert_eq!((run_in(&env, "home", "uninstall --data").code, copies()), (Some(3), 1), "as `hooks remove`");
 }

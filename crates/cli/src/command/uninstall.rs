@@ -9,9 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use subscope_client::ClientError;
 use subscope_model::StatsQuery;
 use subscope_render::text;
-use subscope_store::{Access, SessionQueries};
+use subscope_store::{Access, SessionQueries, SqliteStore};
 
 use super::{
     history,
@@ -81,6 +82,9 @@ pub(crate) fn run(args: UninstallArgs, context: &Context) -> Result<(), CliError
     let state: &[PathBuf] = if first_error.is_some() { &[] } else { &traces.state };
     delete(traces.pages.iter().chain(state))?;
     if !traces.data.is_empty() {
+        if SqliteStore::is_written(&data) {
+            return Err(CliError::failed("another process writes the store, which is kept"));
+        }
         if args.data || agrees(&format!("Delete {}? [y/N] ", about_data(&traces.data, context)))? {
             // A store that was read has more files beside it.
             delete(data_files(context)?.iter())?;
@@ -104,7 +108,10 @@ impl Traces {
                 }
             }
         }
-        settings.retain(|scope| scope.hook_count() > 0 || statusline::is_installed(scope));
+        // One that cannot be read may have hooks.
+        settings.retain(|scope| {
+            scope.read().is_err() || scope.hook_count() > 0 || statusline::is_installed(scope)
+        });
         let home = environment.path("HOME");
         left.extend(home.iter().flat_map(|home| shell_lines(home)));
         left.extend(std::env::current_exe().ok().map(|program| format!("program: {}", program.display())));
@@ -112,7 +119,11 @@ impl Traces {
         let state = environment.state_folder().unwrap_or_default();
         Ok(Self {
             settings,
-            is_hub_running: hub_connection::greet(&data).is_ok(),
+            is_hub_running: match hub_connection::greet(&data) {
+                Ok(_) => true,
+                Err(ClientError::Unreachable { .. }) => false,
+                Err(error) => return Err(error.into()),
+            },
             pages: home.iter().flat_map(|home| pages(home)).collect(),
             state: known_in(&state, begins_with(&STATE)),
             data: data_files(context)?,
@@ -127,6 +138,9 @@ impl Traces {
         }
         for scope in &self.settings {
             let path = scope.path.display();
+            if let Err(error) = scope.read() {
+                lines.push(format!("unread {path}: it may have hooks: {error}"));
+            }
             if scope.hook_count() > 0 {
                 lines.push(format!("restore {path}: {} hooks of {}", scope.hook_count(), scope.title()));
             }
@@ -150,6 +164,7 @@ impl Traces {
 
 /// Restores a settings file: first the later change, so that the earlier one finds the file as it left it.
 fn undo(scope: &Scope, context: &Context) -> Result<(), CliError> {
+    scope.read()?;
     let line = |scope: &Scope| match statusline::is_installed(scope) {
         true => statusline::remove(scope, context),
         false => Ok(()),
