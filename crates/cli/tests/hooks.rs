@@ -231,6 +231,10 @@ fn hooks_of_every_harness_are_installed_shown_and_removed() {
             let row = rows.iter().find(|row| row["harness"] == harness && row["scope"] == "user").unwrap();
             assert_eq!(row["installed"], true, "{harness} {text:?}");
             assert_eq!(rows[0]["harness"], "claude-code");
+            let recorded: Vec<_> =
+                fs::read_dir(env.path("state/subscope/hooks")).unwrap().flatten().collect();
+            assert!(recorded.iter().all(|one| !read(&one.path()).contains("s3cret")), "{harness} {text:?}");
+            assert_eq!(recorded.len(), 1);
             env.run(&[["hooks", "remove"], chosen].concat()).success();
             assert_eq!(fs::read_to_string(&path).ok().as_deref(), text, "{harness}");
         }

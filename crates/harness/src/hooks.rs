@@ -166,7 +166,19 @@ pub trait HookSettings {
     /// Makes a command print the status line. Does nothing if the harness has no status line.
     fn set_status_line(&self, _command: &str) {}
 
-    /// Sets the status line to that of `before`, an earlier text of the file; removes it if that has none.
+    /// Returns as much of these settings as [`remove`](Self::remove) and [`remove_variables`](Self::remove_variables) ask
+    /// of the text before our first hook: names of lists, and no value.
+    fn outline(&self) -> String {
+        String::new()
+    }
+
+    /// Returns settings with nothing but the status line of these: as much as
+    /// [`restore_status_line`](Self::restore_status_line) asks for.
+    fn status_line_outline(&self) -> String {
+        String::new()
+    }
+
+    /// Sets the status line to that of `before`, an earlier text of the file or its outline; removes it if that has none.
     fn restore_status_line(&self, _before: Option<&str>) {}
 
     /// Returns the value of an environment variable that the settings set.
@@ -178,11 +190,11 @@ pub trait HookSettings {
     fn set_variables(&self, _wanted: &[(&str, String)]) {}
 
     /// Takes environment variables out that have these values. The object of variables goes with the last of them,
-    /// unless `before`, the text before our first hook, has it.
+    /// unless `before`, the text before our first hook or its outline, has it.
     fn remove_variables(&self, _ours: &[(&str, String)], _before: Option<&str>) {}
 
     /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the text before our
-    /// first hook, has.
+    /// first hook or its outline, has.
     fn remove(&self, before: Option<&str>);
 }
 

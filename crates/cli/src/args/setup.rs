@@ -316,8 +316,8 @@ pub(crate) struct BugReportArgs {
 /// List what subscope wrote on this machine, and undo it.
 ///
 /// Ends the hub, removes hooks and status lines from the settings of all harnesses (those of this project and of other
-/// projects, too; files that nobody else has changed are restored byte for byte), and deletes logs, copies of settings,
-/// manual pages and completions. Sessions and settings are deleted only if you agree. Plugins, lines in your shell's
+/// projects, too; files that nobody else has changed are restored byte for byte), and deletes logs, records of
+/// changed settings, manual pages and completions. Sessions and settings are deleted only if you agree. Plugins, lines in your shell's
 /// files and the programs are listed: these are yours to remove.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_long_help = "\

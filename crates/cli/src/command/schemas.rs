@@ -36,7 +36,7 @@ const FORMAT_SCHEMAS: [FormatSchema; 9] = [
     ),
     FormatSchema::of::<hooks::memory::Memory>(
         "settings-before",
-        "A settings file before it was changed",
+        "How a settings file was before it was changed",
         "`hooks install`: a file in the state folder",
     ),
     FormatSchema::of::<verify::VerifyReport>(

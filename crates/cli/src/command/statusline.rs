@@ -2,11 +2,9 @@
 //!
 //! Works like [`hooks`](super::hooks): the harness edits the text of its settings, a backup keeps the text as it was.
 
-use std::fs;
-
 use subscope_harness::{DEFAULT_HOOKED, hooks_of, runs_ours, shell_command};
 
-use super::hooks::{Backups, Memory, Scope, SettingsBackup, absolute_store, file, new_mode, program};
+use super::hooks::{Backups, OTHERS_KEPT, Scope, SettingsBackup, absolute_store, file, new_mode, program};
 use crate::prelude::*;
 
 /// The command that prints the line.
@@ -54,19 +52,19 @@ fn install(scope: &Scope, replace: bool, context: &Context) -> Result<(), CliErr
     }
     let folders = file::make_folder_of(&scope.target)?;
     let backup = backup_of(scope, context);
-    let before = backup.as_ref().and_then(SettingsBackup::recall);
-    let memory = match before.clone() {
-        _ if is_first => Memory::new(&scope.target, text.clone(), new.clone(), folders),
-        Some(memory) => Memory { after: new.clone(), ..memory },
-        None => Memory::new(&scope.target, text.clone(), new.clone(), Vec::new()),
-    };
+    let old = backup.as_ref().and_then(SettingsBackup::recall);
     match &backup {
-        Some(backup) => backup.replace(Some(&memory))?,
+        Some(backup) => {
+            let continued = old.as_ref().zip(text.as_ref()).filter(|_| !is_first);
+            let memory = continued.and_then(|(old, text)| backup.continued(old, text, &new));
+            let memory = memory.unwrap_or_else(|| backup.memory(text.as_deref(), &new, folders));
+            backup.replace(Some(&memory))?;
+        }
         None => context.warn("the original file cannot be saved; `remove` will remove the status line only"),
     }
     let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
     if let (Err(error), Some(backup)) = (replaced, &backup) {
-        backup.replace(before.as_ref())?;
+        backup.replace(old.as_ref())?;
         return Err(error);
     }
     output::print_line(&format!("{path}: the status line is `{command}` now"), context)
@@ -89,26 +87,18 @@ pub(super) fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
         backup.iter().for_each(SettingsBackup::forget);
         return output::print_line(&format!("{path}: no status line of subscope is installed"), context);
     };
-    let (done, folders) = match memory.as_ref().filter(|memory| memory.after == text) {
-        Some(Memory { before: Some(before), .. }) => {
-            file::replace(&scope.target, Some(&text), before, file::PRIVATE)?;
-            ("the file is restored", &[][..])
-        }
-        Some(Memory { before: None, folders, .. }) => {
-            file::remove(&scope.target, &text)?;
-            ("the file did not exist before and is removed", folders.as_slice())
-        }
-        None => {
-            document.restore_status_line(memory.as_ref().and_then(|memory| memory.before.as_deref()));
-            let new = document.text();
-            scope.parse(&new)?;
-            file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
-            ("everything else in the file is kept", &[][..])
-        }
+    let restored = match &memory {
+        Some(memory) => memory.restore(&scope.target, &text)?,
+        None => None,
     };
+    if restored.is_none() {
+        document.restore_status_line(memory.as_ref().and_then(|memory| memory.outline.as_deref()));
+        let new = document.text();
+        scope.parse(&new)?;
+        file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
+    }
     backup.iter().for_each(SettingsBackup::forget);
-    // Only empty folders are removed: the others have been used since.
-    let _ = folders.iter().all(|folder| fs::remove_dir(folder).is_ok());
+    let done = restored.unwrap_or(OTHERS_KEPT);
     output::print_line(&format!("{path}: removed the status line; {done}"), context)
 }
 

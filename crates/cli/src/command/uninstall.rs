@@ -52,7 +52,7 @@ struct Traces {
     is_hub_running: bool,
     /// Manual pages and completions in the user's own folders.
     pages: Vec<PathBuf>,
-    /// Files of the state folder: logs, copies of settings.
+    /// Files of the state folder: logs, records of changed settings.
     state: Vec<PathBuf>,
     /// Files of the data folder and of the settings folder.
     data: Vec<PathBuf>,
@@ -78,7 +78,7 @@ pub(crate) fn run(args: UninstallArgs, context: &Context) -> Result<(), CliError
             first_error = first_error.or(Some(error));
         }
     }
-    // The copies of settings are needed until all of them are restored.
+    // These records are needed until all of them are restored.
     let state: &[PathBuf] = if first_error.is_some() { &[] } else { &traces.state };
     delete(traces.pages.iter().chain(state))?;
     if !traces.data.is_empty() {
@@ -152,7 +152,7 @@ impl Traces {
             .pages
             .iter()
             .map(|path| (path, ""))
-            .chain(self.state.iter().map(|path| (path, " (log, or copies of settings)")))
+            .chain(self.state.iter().map(|path| (path, " (log, or record of a change of settings)")))
         {
             lines.push(format!("delete {}{why}", path.display()));
         }

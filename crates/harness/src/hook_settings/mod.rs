@@ -16,7 +16,7 @@ use jsonc_parser::{
     cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode},
 };
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{HookHandler, HookSettings, SettingsError};
 
@@ -264,6 +264,23 @@ impl HookSettings for Document {
                 None => drop(variables.append(name, value)),
             }
         }
+    }
+
+    fn outline(&self) -> String {
+        let lists = |hooks: CstObject| {
+            let names = hooks.properties().into_iter().filter_map(|property| property.decoded_name());
+            (HOOKS.to_owned(), names.map(|name| (name, json!([]))).collect::<Map<_, _>>().into())
+        };
+        let root = self.root.object_value();
+        let variables = root.and_then(|root| root.get(VARIABLES)).map(|_| (VARIABLES.to_owned(), json!({})));
+        Value::from_iter(self.hooks().map(lists).into_iter().chain(variables)).to_string()
+    }
+
+    fn status_line_outline(&self) -> String {
+        let key = self.form.status_line.map(str::to_owned);
+        let value =
+            key.as_ref().and_then(|key| self.root.object_value()?.get(key)?.value()?.to_serde_value());
+        Value::from_iter(key.zip(value)).to_string()
     }
 
     fn restore_status_line(&self, before: Option<&str>) {

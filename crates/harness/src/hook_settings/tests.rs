@@ -172,6 +172,45 @@ fn a_hook_of_ours_behind_a_matcher_does_not_count() {
 }
 
 #[test]
+fn outline_says_as_much_as_the_text_to_what_is_removed() {
+    let had = ["{\"hooks\":{\"PreToolUse\":[],\"Other\":[]},\"env\":{\"KEY\":\"s3cr3t\"}}", "{\"env\":{}}"];
+    for text in TEXTS.into_iter().chain(had) {
+        let parsed = Document::parse(&FORM, text).unwrap();
+        let outline = parsed.outline();
+        assert!(!outline.contains("s3cr3t") && !outline.contains("opus"), "{outline}");
+        for (others, more) in [(false, ""), (true, "\n// theirs")] {
+            let ours = [("OTEL", "1".to_owned())];
+            let after = |before: &str| {
+                let document = Document::parse(&FORM, &(installed(text) + more)).unwrap();
+                if others {
+                    document.set_variables(&ours);
+                }
+                document.remove_variables(&ours, Some(before));
+                document.remove(Some(before));
+                document.text()
+            };
+            assert_eq!(after(&outline), after(text), "{outline}");
+        }
+    }
+}
+
+#[test]
+fn outline_of_a_status_line_restores_it() {
+    static WITH_LINE: SettingsForm = SettingsForm { status_line: Some("statusLine"), ..FORM };
+    let old = "{\"model\":\"opus\",\"statusLine\":{\"type\":\"command\",\"command\":\"mine\",\"padding\":0}}";
+    for text in [old, "{\"model\":\"opus\"}", ""] {
+        let before = Document::parse(&WITH_LINE, text).unwrap();
+        let outline = before.status_line_outline();
+        assert!(!outline.contains("opus"), "{outline}");
+        let document = Document::parse(&WITH_LINE, text).unwrap();
+        document.set_status_line("subscope status");
+        document.restore_status_line(Some(&outline));
+        let values = |document: &Document| document.root.to_serde_value().unwrap_or_else(|| json!({}));
+        assert_eq!(values(&document), values(&before), "{outline}");
+    }
+}
+
+#[test]
 fn remove_keeps_empty_lists_that_were_there_before_us() {
     let before = "{\n  \"hooks\": {\n    \"PreToolUse\": []\n  }\n}\n";
     let changed = installed(before).replace("{\n  \"hooks\"", "{\n  \"new\": 1,\n  \"hooks\"");

@@ -8,10 +8,7 @@ pub(super) mod memory;
 pub(super) mod status;
 pub(crate) mod version;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use subscope_harness::{
     DEFAULT_HOOKED, Harness, HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, PluginSetup,
@@ -20,7 +17,7 @@ use subscope_harness::{
 
 use subscope_server::IDENTIFIES_TCP_PEERS;
 
-pub(super) use self::memory::{Backups, Memory, SettingsBackup};
+pub(super) use self::memory::{Backups, SettingsBackup};
 use crate::{environment::Environment, prelude::*};
 
 pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
@@ -55,6 +52,9 @@ fn each(
     }
     first_error.map_or(Ok(()), Err)
 }
+
+/// What is said of a file that another program has changed, too.
+pub(super) const OTHERS_KEPT: &str = "everything else in the file is kept";
 
 /// A harness with its hooks.
 type Hooked = (&'static dyn Harness, &'static dyn HookSupport);
@@ -148,7 +148,7 @@ impl Scope {
     pub(super) fn is_as_left_by(&self, kind: Backups, environment: &Environment) -> bool {
         let memory = self.backup(kind, environment).and_then(|backup| backup.recall());
         let text = file::read(&self.target).ok().flatten();
-        memory.is_some_and(|memory| text.as_ref() == Some(&memory.after))
+        memory.zip(text).is_some_and(|(memory, text)| memory.is_after(&text))
     }
 
     /// Returns the text of the file, if it exists, and its parsed settings.
@@ -195,7 +195,7 @@ impl Scope {
     /// Returns the backup of one kind; `None` if the environment has no state folder.
     pub(super) fn backup(&self, kind: Backups, environment: &Environment) -> Option<SettingsBackup> {
         let absolute = std::path::absolute(&self.target).unwrap_or_else(|_| self.target.clone());
-        SettingsBackup::of(&absolute, kind, environment)
+        SettingsBackup::of(&absolute, self.hooks, kind, environment)
     }
 }
 
@@ -252,7 +252,13 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
     match scope.shelf(&context.environment) {
         Some(shelf) => {
             let old = shelf.recall();
-            shelf.replace(memory_of(scope, &text, &new, had.is_empty(), folders, old.clone()).as_ref())?;
+            let memory = match (&text, &old) {
+                _ if had.is_empty() => Some(shelf.memory(text.as_deref(), &new, folders)),
+                (Some(text), Some(old)) => shelf.continued(old, text, &new),
+                // `remove` then removes our hooks only.
+                (None, _) | (_, None) => None,
+            };
+            shelf.replace(memory.as_ref())?;
             let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
             // A change that was not made must not replace the backup of one that was.
             replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
@@ -324,23 +330,6 @@ fn advise(scope: &Scope, settings: &dyn HookSettings, context: &Context) {
 /// A new settings file of the user may come to hold keys; one of a project is shared.
 pub(super) fn new_mode(choice: SettingsScope) -> u32 {
     if choice == SettingsScope::Project { 0o666 } else { file::PRIVATE }
-}
-
-/// Returns the backup to save: the file's text before our first hook. `None` if the file was changed since an earlier
-/// installation: such changes cannot be separated from ours, so `remove` then removes our hooks only.
-fn memory_of(
-    scope: &Scope,
-    text: &Option<String>,
-    new: &str,
-    is_first: bool,
-    folders: Vec<PathBuf>,
-    old: Option<Memory>,
-) -> Option<Memory> {
-    if is_first {
-        return Some(Memory::new(&scope.target, text.clone(), new.to_owned(), folders));
-    }
-    let old = old.filter(|memory| text.as_ref() == Some(&memory.after))?;
-    Some(Memory { after: new.to_owned(), ..old })
 }
 
 /// Checks that the new text has the intended hooks before it is written.
@@ -482,30 +471,21 @@ pub(super) fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
         return output::print_line(&format!("{path}: no hooks of subscope are installed"), context);
     };
     let events = document.ours().len();
-    let untouched = memory.as_ref().filter(|memory| memory.after == text);
-    let (done, folders) = match untouched {
-        Some(Memory { before: Some(before), .. }) => {
-            file::replace(&scope.target, Some(&text), before, file::PRIVATE)?;
-            ("the file is restored", &[][..])
-        }
-        Some(Memory { before: None, folders, .. }) => {
-            file::remove(&scope.target, &text)?;
-            ("the file is gone, as it was before", folders.as_slice())
-        }
-        None => {
-            let before = memory.as_ref().and_then(|memory| memory.before.as_deref());
-            if let Some(url) = otel_url(scope, document.as_ref()) {
-                document.remove_variables(&scope.hooks.otel_variables(&url), before);
-            }
-            document.remove(before);
-            let new = document.text();
-            check(scope, &new, &[])?;
-            file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
-            ("everything else in the file is kept", &[][..])
-        }
+    let restored = match &memory {
+        Some(memory) => memory.restore(&scope.target, &text)?,
+        None => None,
     };
+    if restored.is_none() {
+        let before = memory.as_ref().and_then(|memory| memory.outline.as_deref());
+        if let Some(url) = otel_url(scope, document.as_ref()) {
+            document.remove_variables(&scope.hooks.otel_variables(&url), before);
+        }
+        document.remove(before);
+        let new = document.text();
+        check(scope, &new, &[])?;
+        file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
+    }
     shelf.iter().for_each(SettingsBackup::forget);
-    // Remove the folders that we made and that are still empty.
-    let _ = folders.iter().all(|folder| fs::remove_dir(folder).is_ok());
+    let done = restored.unwrap_or(OTHERS_KEPT);
     output::print_line(&format!("{path}: removed the hooks for {events} events; {done}"), context)
 }
