@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::step::{program, run};
+use crate::step::{announce, output, program};
 
 /// Installs a package below a directory and returns its modules directory; the inner error is that npm is unavailable.
 pub(crate) fn install(folder: &Path, package: &str, version: &str) -> Result<Result<PathBuf, String>> {
@@ -27,10 +27,12 @@ pub(crate) fn install(folder: &Path, package: &str, version: &str) -> Result<Res
         return Ok(Err(reason));
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+    announce(&format!("npm install {named}"));
+    let quietly = ["--ignore-scripts", "--no-audit", "--no-fund"];
     let mut npm = program("npm");
     npm.arg("install").arg("--prefix").arg(folder).args(quietly).arg(&named);
-    run(&format!("npm install {named}"), &mut npm)?;
+    // npm gives the cause as a warning (a full disk), and nothing but the name of its log as the error.
+    output(&mut npm).with_context(|| format!("npm cannot install {named}"))?;
     if !is_installed(&modules, package, version) {
         bail!("npm has put no {named} below {}", folder.display());
     }

@@ -75,13 +75,18 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|s| s.success())
 }
 
+/// Lines of stderr in an error.
+const COMPLAINT_LINES: usize = 12;
+
 /// Returns the stdout of a command; an error has the end of its stderr.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))?;
     if !output.status.success() {
         let complaint = String::from_utf8_lossy(&output.stderr);
-        bail!("{name}: {}: {}", output.status, complaint.lines().last().unwrap_or("said nothing"));
+        let lines: Vec<&str> = complaint.lines().collect();
+        let end = lines[lines.len().saturating_sub(COMPLAINT_LINES)..].join("\n");
+        bail!("{name}: {}: {}", output.status, if end.is_empty() { "said nothing" } else { &end });
     }
     String::from_utf8(output.stdout).with_context(|| format!("{name} printed no UTF-8"))
 }

@@ -3,7 +3,8 @@
 use std::collections::{HashSet, VecDeque};
 
 use subscope_model::{
-    Agent, AgentId, AgentNeed, AgentStatus, Inbox, Millis, NeedGroup, SessionId, SessionNeed, Text, Tree,
+    Agent, AgentId, AgentNeed, AgentStatus, Inbox, Millis, NeedGroup, Session, SessionId, SessionNeed,
+    SessionRow, Text, Tree,
 };
 use subscope_render::{Ink, inbox::need_mark, style::Charset, text};
 
@@ -38,14 +39,39 @@ pub(crate) struct Alert {
     pub(crate) at_ms: Millis,
 }
 
+/// What a session is called by.
+struct SessionNames<'s> {
+    id: &'s SessionId,
+    cwd: Option<&'s str>,
+    project: Option<&'s str>,
+    title: Option<&'s str>,
+}
+
+impl<'s> From<&'s Session> for SessionNames<'s> {
+    fn from(Session { id, cwd, project, title, .. }: &'s Session) -> Self {
+        Self { id, cwd: cwd.as_deref(), project: project.as_deref(), title: title.as_deref() }
+    }
+}
+
+impl<'s> From<&'s SessionRow> for SessionNames<'s> {
+    fn from(SessionRow { id, cwd, project, title, .. }: &'s SessionRow) -> Self {
+        Self { id, cwd: cwd.as_deref(), project: project.as_deref(), title: title.as_deref() }
+    }
+}
+
 impl Alert {
-    fn of(tree: &Tree, agent: (&AgentId, String), what: &str, ink: Ink, at_ms: Millis) -> Self {
-        let session = &tree.session;
-        let place = text::place_name(session.cwd.as_deref(), session.project.as_deref());
-        let name = text::session_name(&place, session.title.as_deref());
+    fn of<'s>(
+        session: impl Into<SessionNames<'s>>,
+        agent: (&AgentId, String),
+        what: &str,
+        ink: Ink,
+        at_ms: Millis,
+    ) -> Self {
+        let session = session.into();
+        let name = text::session_name(&text::place_name(session.cwd, session.project), session.title);
         Self {
-            session: tree.session.id.clone(),
-            session_name: name.unwrap_or_else(|| tree.session.id.to_string()),
+            session: session.id.clone(),
+            session_name: name.unwrap_or_else(|| session.id.to_string()),
             agent: agent.0.clone(),
             title: agent.1,
             what: what.to_owned(),
@@ -55,9 +81,9 @@ impl Alert {
     }
 
     /// The alert of an agent that needs a person.
-    fn of_need(tree: &Tree, need: &AgentNeed, at_ms: Millis) -> Self {
+    fn of_need<'s>(session: impl Into<SessionNames<'s>>, need: &AgentNeed, at_ms: Millis) -> Self {
         let (_, ink) = need_mark(need.group, Charset::Unicode.glyphs());
-        Self::of(tree, (&need.agent_id, need.title.to_string()), &need.words, ink, at_ms)
+        Self::of(session, (&need.agent_id, need.title.to_string()), &need.words, ink, at_ms)
     }
 
     pub(crate) fn key(&self) -> (SessionId, AgentId) {
@@ -89,9 +115,9 @@ impl AlertLog {
 
     /// Everything that a jump can lead to, one entry an agent: what needs a person now, then what happened, the newest
     /// first.
-    pub(crate) fn stops(&self, inbox: &Inbox, trees: &Trees) -> Vec<Alert> {
+    pub(crate) fn stops(&self, inbox: &Inbox) -> Vec<Alert> {
         let mut stops: Vec<Alert> = Vec::new();
-        for alert in current(inbox, trees).into_iter().chain(self.all.iter().rev().cloned()) {
+        for alert in current(inbox).into_iter().chain(self.all.iter().rev().cloned()) {
             if !stops.iter().any(|known| (&known.session, &known.agent) == (&alert.session, &alert.agent)) {
                 stops.push(alert);
             }
@@ -101,12 +127,12 @@ impl AlertLog {
 }
 
 /// Returns what needs a person now, in the order of the inbox: each agent that waits for a person, and one of each session
-/// in which none does.
-pub(crate) fn current(inbox: &Inbox, trees: &Trees) -> Vec<Alert> {
+/// in which none does. Also of sessions that are no longer followed, and were not opened yet.
+pub(crate) fn current(inbox: &Inbox) -> Vec<Alert> {
     let entries = inbox.entries.iter().filter_map(|entry| {
-        let (tree, need) = (trees.get(&entry.session.id)?, entry.session.need.as_ref()?);
+        let need = entry.session.need.as_ref()?;
         let waiting = need.agents.iter().take_while(|need| need.group == NeedGroup::Waits).count();
-        Some(need.agents.iter().take(waiting.max(1)).map(|need| Alert::of_need(tree, need, 0)))
+        Some(need.agents.iter().take(waiting.max(1)).map(|need| Alert::of_need(&entry.session, need, 0)))
     });
     entries.flatten().collect()
 }
@@ -141,7 +167,7 @@ impl BeforeChange {
         let is_new =
             |need: &&AgentNeed| need.group != NeedGroup::Perhaps && !self.facts.contains(&need.fact());
         let needs: Vec<Alert> =
-            needs.filter(is_new).map(|need| Alert::of_need(tree, need, awake_ms)).collect();
+            needs.filter(is_new).map(|need| Alert::of_need(&tree.session, need, awake_ms)).collect();
         let ended = tree.agents.iter().filter(|agent| self.live.contains(&agent.id));
         let ended = ended.filter(|agent| needs.iter().all(|need| need.agent != agent.id));
         let mut alerts: Vec<Alert> = ended.filter_map(|agent| end_alert(tree, agent, awake_ms)).collect();
@@ -161,12 +187,12 @@ fn end_alert(tree: &Tree, agent: &Agent, awake_ms: Millis) -> Option<Alert> {
             return None;
         }
     };
-    Some(Alert::of(tree, (&agent.id, agent.title()), what, ink, awake_ms))
+    Some(Alert::of(&tree.session, (&agent.id, agent.title()), what, ink, awake_ms))
 }
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Flag, Liveness, LivenessKind, Looks, SessionRow, Update};
+    use subscope_model::{Flag, Liveness, LivenessKind, Looks, Update};
 
     use super::*;
     use crate::samples;
@@ -227,7 +253,7 @@ mod tests {
         assert_eq!(alerts.shown(60).map(|(_, more)| more), Some(MAX_ALERTS - 1));
         assert_eq!(alerts.shown(100_000), None);
         alerts.dismiss();
-        let stops = alerts.stops(&Inbox::default(), &Trees::default());
+        let stops = alerts.stops(&Inbox::default());
         assert_eq!((alerts.shown(60), stops.len()), (None, 1));
     }
 
@@ -254,7 +280,7 @@ mod tests {
         add("asks", &asks(10));
         let mut alerts = AlertLog::default();
         alerts.add(vec![ended(0)]);
-        let stops = alerts.stops(&inbox(&trees), &trees);
+        let stops = alerts.stops(&inbox(&trees));
         let told: Vec<(&str, &str)> =
             stops.iter().map(|stop| (stop.session.as_str(), stop.what.as_str())).collect();
         let waits = "waits for your permission";

@@ -100,7 +100,7 @@ pub(super) fn select_spawner(state: &mut UiState) {
 
 /// Selects the next agent that needs a person; after the last one the agents of alerts, the newest first.
 pub(super) fn select_next_alert(state: &mut UiState) {
-    let stops = state.alerts.stops(&state.inbox, &state.trees);
+    let stops = state.alerts.stops(&state.inbox);
     // The first one may be selected already.
     let selected = || state.session().cloned().zip(state.agent_id());
     let before = match &state.alerts.visited {

@@ -5,8 +5,8 @@ mod permission;
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use subscope_model::{
-    AgentName, AgentStatus, Flag, Hits, Liveness, LivenessKind, ReadingProgress, SearchQuery, SessionId,
-    SessionRow, Update,
+    AgentName, AgentStatus, Flag, Hits, Liveness, LivenessKind, Looks, ReadingProgress, SILENT_EVIDENCE,
+    SearchQuery, SessionId, SessionRow, Update,
 };
 
 use subscope_render::text;
@@ -15,7 +15,7 @@ use super::*;
 use crate::{
     ask::Answer,
     settings::Alerts,
-    state::{MouseTarget, search::query_of},
+    state::{MouseTarget, search::query_of, sessions::FIRST_SESSIONS},
     test_ui::{TestUi, recorded},
 };
 
@@ -642,6 +642,25 @@ fn a_row_of_a_narrow_list_has_its_cost_whatever_its_project_is_called() {
             assert!(!has_room || line.trim_start().starts_with(&cwd[11..15]), "{width}: {line}");
         }
     }
+}
+
+#[test]
+fn key_goes_to_the_trouble_of_a_session_that_is_not_followed() {
+    let mut ui = TestUi::empty(120, 30);
+    let (mut tree, _) = recorded("c-nested", None);
+    ui.tick(tree.session.ended_at_ms.unwrap() + 5_000);
+    (tree.agents[0].status, tree.agents[0].evidence) = (AgentStatus::Lost, Some(SILENT_EVIDENCE.into()));
+    let row = SessionRow::of(&tree);
+    let (quiet, _) = recorded("e-tool-failures", None);
+    let newer = SessionRow { last_event_at_ms: Some(ui.state.now_ms), ..SessionRow::of(&quiet) };
+    ui.send(UiMessage::Feed(Update::CaughtUp));
+    let seen = Looks { seen_until_ms: row.last_event_at_ms.map(|at| at - 1), ..Looks::default() };
+    ui.reply(Question::Looks, Answer::Looks(seen));
+    ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(vec![newer, row], false));
+    assert!(ui.screen().contains("! 1 in trouble"), "{}", ui.screen());
+    ui.press(&[KeyCode::Char('a')]);
+    assert_eq!(ui.session(), tree.session.id, "{}", ui.screen());
+    assert!(ui.screen().contains("1 of 1: "), "{}", ui.screen());
 }
 
 #[test]

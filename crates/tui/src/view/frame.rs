@@ -297,7 +297,7 @@ const LEAST_CALL: usize = 6;
 
 /// The oldest permission that an agent waits for, with its call, unless that agent is shown.
 fn request_line(state: &UiState, width: usize, canvas: &Canvas<'_>) -> Option<StyledLine> {
-    let needs = alerts::current(&state.inbox, &state.trees);
+    let needs = alerts::current(&state.inbox);
     let asks = needs.iter().filter(|need| need.ink == Ink::Waiting);
     let (first, more) = (asks.clone().next()?, asks.count() - 1);
     let is_shown = state.view == View::Mission
