@@ -56,6 +56,7 @@ function icons(): Plugin {
 
 export default defineConfig(({ mode }) => ({
   plugins: [svelte(), mode === "saved" ? saved() : icons()],
+  base: "./",
   build: {
     target: "es2022",
     modulePreload: false,

@@ -427,6 +427,42 @@ fn other_addresses_need_a_token_and_secrets_stay_out_of_what_is_said() {
     assert!(!errors.contains(secret) && !errors.contains(&token), "{errors}");
 }
 
+/// A port forward keeps the name that the browser uses, or writes the address of the hub; a proxy puts a path before.
+#[test]
+fn behind_a_port_forward_the_hub_answers_to_its_public_name_and_asks_for_the_token() {
+    let env = env();
+    env.write(
+        "config/subscope/config.toml",
+        "[hub]\nallowed_hosts = [\"localhost:8000\"]\nframe_ancestors = [\"vscode-webview:\"]\n",
+    );
+    let serving = Serving::start(&env, "--public-url https://box.example/proxy/7337/");
+    let own = serving.address.clone();
+    let request = |method: &str, path: &str, head: &str| {
+        let request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n{head}\r\n");
+        exchange(serving.connect(), request.as_bytes())
+    };
+    let token = fs::read_to_string(env.path("data/token")).unwrap().trim().to_owned();
+    let signed = format!("authorization: Bearer {token}\r\n");
+    for host in ["box.example", "localhost:8000", &own] {
+        for origin in ["https://box.example", "http://localhost:8000", &format!("http://{own}")] {
+            let head = format!("host: {host}\r\norigin: {origin}\r\n");
+            let sessions = |head: &str| request("GET", "/api/v1/sessions", head).0;
+            assert_eq!((sessions(&head), sessions(&(head.clone() + &signed))), (401, 200), "{host} {origin}");
+        }
+        let other = format!("host: {host}\r\norigin: https://evil.example\r\n{signed}");
+        assert_eq!(request("GET", "/api/v1/sessions", &other).0, 403);
+    }
+    for host in ["evil.example", "localhost:8001", "box.example.evil"] {
+        assert_eq!(request("GET", "/api/v1/sessions", &format!("host: {host}\r\n{signed}")).0, 403, "{host}");
+    }
+    let (status, document) = request("GET", "/s/x/a/y", "host: box.example\r\n");
+    assert!(status == 200 && document.contains("src=\"../../../assets/"), "{document}");
+    assert!(!document.contains("\"/assets/"), "{document}");
+    let errors = serving.end("-TERM");
+    let code = errors.split("https://box.example/proxy/7337/#code=").nth(1);
+    assert!(code.is_some_and(|code| code.len() > 32) && !errors.contains(&token), "{errors}");
+}
+
 #[test]
 fn folders_are_handed_to_a_hub_that_runs_in_the_foreground() {
     let env = env();

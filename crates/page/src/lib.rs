@@ -34,6 +34,23 @@ pub fn file(path: &str) -> Option<PageFile> {
     Some(PageFile { bytes: found.data, media_type: media_type(path), digest, is_immutable })
 }
 
+/// How the document names its own files.
+const OWN_FILES: &str = "\"./assets/";
+
+impl PageFile {
+    /// Returns the document for an address so many folders below the page's root.
+    #[must_use]
+    pub fn below(self, folders: usize) -> Self {
+        let Ok(text) = str::from_utf8(&self.bytes) else { return self };
+        if folders == 0 {
+            return self;
+        }
+        let own_files = format!("\"{}assets/", "../".repeat(folders));
+        let bytes = text.replace(OWN_FILES, &own_files).into_bytes().into();
+        Self { bytes, digest: format!("{}-{folders}", self.digest), ..self }
+    }
+}
+
 /// Returns the document of the page with the mark of a team's server, by which the page recognizes its kind of server.
 pub fn team_document() -> Option<PageFile> {
     let hub = file("index.html")?;
@@ -79,12 +96,23 @@ mod tests {
     #[test]
     fn page_names_only_files_that_there_are() {
         let index = String::from_utf8(file("index.html").unwrap().bytes.into_owned()).unwrap();
-        let named: Vec<&str> = index.split('"').filter_map(|word| word.strip_prefix('/')).collect();
+        let named: Vec<&str> = index.split('"').filter_map(|word| word.strip_prefix("./")).collect();
         assert!(named.len() >= 3, "{index}");
         for path in named {
             assert!(file(path).is_some(), "{path}");
         }
         assert!(paths().all(|path| media_type(&path) != "application/octet-stream"));
+    }
+
+    #[test]
+    fn document_names_its_files_from_the_folder_of_its_address() {
+        let index = || file("index.html").unwrap();
+        for (folders, up) in [(0, "./"), (1, "../"), (3, "../../../")] {
+            let document = index().below(folders);
+            let text = str::from_utf8(&document.bytes).unwrap();
+            assert_eq!(text.matches(&format!("=\"{up}assets/")).count(), text.matches("assets/").count());
+            assert_eq!(document.digest == index().digest, folders == 0);
+        }
     }
 
     #[test]

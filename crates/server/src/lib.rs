@@ -20,6 +20,7 @@ mod otlp_body;
 mod parameters;
 mod peer;
 mod permissions;
+mod public_names;
 mod request_guard;
 mod routes;
 mod session_reader;
@@ -30,6 +31,7 @@ pub use api_error::{ApiError, ErrorBody};
 pub use counters::ConnectionCount;
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
 pub use peer::IDENTIFIES_TCP_PEERS;
+pub use public_names::{PublicNameError, PublicNames};
 pub use routes::{
     BodyTypes, FORMAT_SCHEMAS, QuestionServer, TimelinePage, list_routes, session_routes,
     team_page_not_found, team_page_routes,

@@ -35,6 +35,7 @@ use crate::{
     http2::speaks_http2,
     peer::{self, Transport},
     permissions::PermissionDesk,
+    public_names::PublicNames,
     routes,
     session_reader::SessionReader,
     state::{
@@ -105,6 +106,8 @@ pub struct ServerOptions {
     pub timeouts: Timeouts,
     /// Token required from TCP clients. Without one they must be of the same user, which only Linux can check.
     pub token: Option<Token>,
+    /// Names of a port forward or a reverse proxy; they require a token.
+    pub public: PublicNames,
     /// Version and mode of the hub.
     pub identity: HubIdentity,
     /// Reader of sessions from their sources; `None` if only stored rows are served.
@@ -131,6 +134,9 @@ pub enum ListenError {
     /// The address is reachable from other machines, or the system cannot identify local clients.
     #[error("{0} needs a token: nothing else identifies its callers. Use --token-file")]
     NeedsToken(SocketAddr),
+    /// A port forward or a proxy has its own callers.
+    #[error("a public name needs a token: nothing else identifies its callers. Use --token-file")]
+    PublicNeedsToken,
     /// Binding the address failed.
     #[error("cannot listen on {address}")]
     Address {
@@ -191,6 +197,9 @@ impl Server {
         if options.token.is_none() && !(options.listen.ip().is_loopback() && peer::IDENTIFIES_TCP_PEERS) {
             return Err(ListenError::NeedsToken(options.listen));
         }
+        if options.token.is_none() && !options.public.is_empty() {
+            return Err(ListenError::PublicNeedsToken);
+        }
         let (tcp, address) = bind_tcp(options.listen).await?;
         let socket = Some(bind_socket(&options.socket).await?);
         let (ending, is_ending) = watch::channel(false);
@@ -206,6 +215,7 @@ impl Server {
             heartbeat: options.heartbeat,
             timeouts: options.timeouts,
             token: options.token,
+            public: options.public,
             identity: options.identity,
             ..AppState::new(hub, address, is_ending)
         };
@@ -236,7 +246,16 @@ impl Server {
     ///
     /// The system has no random bytes.
     pub fn page(&self) -> io::Result<String> {
-        self.app.token.as_ref().map_or_else(|| Ok(self.url()), |token| token.page_url(&self.url()))
+        self.app.page_at(&self.url())
+    }
+
+    /// The same as browsers behind the port forward or proxy see it; `None` without an address for them.
+    ///
+    /// # Errors
+    ///
+    /// The system has no random bytes.
+    pub fn public_page(&self) -> io::Result<Option<String>> {
+        self.app.public.url().map(|url| self.app.page_at(url)).transpose()
     }
 
     /// Count of connections and live feeds.

@@ -1,9 +1,10 @@
 //! Protection against requests of foreign web pages (CSRF, DNS rebinding), and the token check.
 //!
-//! * `Host` must name this listener: a page with a name rebound to 127.0.0.1 sends that name.
-//! * `Origin`, if present, must be this listener's: browsers send the page's origin with posts and WebSockets.
+//! * `Host` must name this listener, or be one of its [public names](PublicNames): a page with a name rebound to 127.0.0.1
+//!   sends that name.
+//! * `Origin`, if present, must be one of these: browsers send the page's origin with posts and WebSockets.
 //! * `Sec-Fetch-Site`, if present, must be `none` or `same-origin` (Fetch Metadata Request Headers, W3C); `same-site` is another port
-//!   of this machine.
+//!   of this machine. A page that may show ours in a frame gets the document, which contains no data.
 //!
 //! [`crate::body`] additionally refuses content types that a form can send.
 
@@ -16,16 +17,16 @@ use axum::{
     response::Response,
 };
 
-use crate::{api_error::ApiError, peer::Transport, routes, state::App, token::Token};
+use crate::{
+    api_error::ApiError, peer::Transport, public_names::PublicNames, routes, state::App, token::Token,
+};
 
 /// Middleware that refuses unauthorized requests and sets security headers on all responses.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let transport = request.extensions().get::<Transport>().copied();
     let checked = match transport {
-        Some(transport) => {
-            check_headers(transport, request.headers(), request.uri().authority().map(|it| it.as_str()))
-                .and_then(|()| check_token(transport, app.token.as_ref(), &request))
-        }
+        Some(transport) => check_headers(transport, &app.public, &request)
+            .and_then(|()| check_token(transport, app.token.as_ref(), &request)),
         None => Err(ApiError::forbidden("nobody knows where this comes from")),
     };
     let mut response = match checked {
@@ -40,8 +41,9 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-fn check_headers(transport: Transport, headers: &HeaderMap, authority: Option<&str>) -> Result<(), ApiError> {
+fn check_headers(transport: Transport, public: &PublicNames, request: &Request) -> Result<(), ApiError> {
     let Transport::Tcp(ours) = transport else { return Ok(()) };
+    let (headers, authority) = (request.headers(), request.uri().authority().map(|it| it.as_str()));
     let mut hosts = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes);
     let host = match (hosts.next(), hosts.next(), authority) {
         (Some(host), None, _) => host,
@@ -55,19 +57,26 @@ fn check_headers(transport: Transport, headers: &HeaderMap, authority: Option<&s
     let is_ours = |name: &[u8]| {
         if is_remote { name == host } else { str::from_utf8(name).is_ok_and(|name| is_own_host(name, ours)) }
     };
-    if !is_ours(host) {
+    let is_known = |name: &[u8]| is_ours(name) || public.has_host(name);
+    if !is_known(host) {
         return Err(ApiError::forbidden("the Host header names another place"));
     }
-    if !is_remote && authority.is_some_and(|authority| !is_ours(authority.as_bytes())) {
+    if !is_remote && authority.is_some_and(|authority| !is_known(authority.as_bytes())) {
         return Err(ApiError::forbidden("the address names another place"));
     }
-    let is_own_origin =
-        |origin: &HeaderValue| origin.as_bytes().strip_prefix(b"http://").is_some_and(is_ours);
+    let is_own_origin = |origin: &HeaderValue| {
+        let origin = origin.as_bytes();
+        origin.strip_prefix(b"http://").is_some_and(is_ours) || public.has_origin(origin)
+    };
     if !headers.get_all(header::ORIGIN).iter().all(is_own_origin) {
         return Err(ApiError::forbidden("the Origin header names another place"));
     }
     let is_own_site = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
-    if !headers.get_all("sec-fetch-site").iter().all(is_own_site) {
+    let is_framed = public.has_frames()
+        && headers.get("sec-fetch-dest").is_some_and(|what| what == "iframe")
+        && *request.method() == Method::GET
+        && routes::is_page_path(request.uri().path());
+    if !is_framed && !headers.get_all("sec-fetch-site").iter().all(is_own_site) {
         return Err(ApiError::forbidden("another site is behind this request"));
     }
     Ok(())
@@ -116,12 +125,53 @@ mod tests {
     use super::*;
 
     fn check(pairs: &[(&'static str, &'static str)]) -> Result<(), StatusCode> {
+        check_as(&PublicNames::default(), "/", pairs)
+    }
+
+    fn check_as(
+        public: &PublicNames,
+        path: &'static str,
+        pairs: &[(&'static str, &'static str)],
+    ) -> Result<(), StatusCode> {
         let ours = SocketAddr::from(([127, 0, 0, 1], 7337));
-        let mut headers = HeaderMap::new();
+        let mut request = Request::new(axum::body::Body::empty());
+        *request.uri_mut() = axum::http::Uri::from_static(path);
         for (name, value) in pairs {
-            headers.append(*name, HeaderValue::from_static(value));
+            request.headers_mut().append(*name, HeaderValue::from_static(value));
         }
-        check_headers(Transport::Tcp(ours), &headers, None).map_err(|error| error.status)
+        check_headers(Transport::Tcp(ours), public, &request).map_err(|error| error.status)
+    }
+
+    #[test]
+    fn public_names_are_accepted_and_no_others() {
+        let public = PublicNames::new(Some("https://x.app.github.dev/"), &["localhost:8000".to_owned()], &[]);
+        let public = public.unwrap();
+        for host in ["x.app.github.dev", "localhost:8000", "127.0.0.1:7337"] {
+            for origin in ["https://x.app.github.dev", "http://localhost:8000", "http://127.0.0.1:7337"] {
+                assert_eq!(check_as(&public, "/", &[("host", host), ("origin", origin)]), Ok(()), "{host}");
+            }
+            for origin in ["https://y.app.github.dev", "http://localhost:8001", "null"] {
+                let headers = [("host", host), ("origin", origin)];
+                assert_eq!(check_as(&public, "/", &headers), Err(StatusCode::FORBIDDEN), "{host} {origin}");
+            }
+        }
+        for host in ["y.app.github.dev", "localhost:8001", "x.app.github.dev:443", ""] {
+            assert_eq!(check_as(&public, "/", &[("host", host)]), Err(StatusCode::FORBIDDEN), "{host}");
+        }
+    }
+
+    #[test]
+    fn frame_of_another_page_gets_the_document_and_nothing_else() {
+        let frames = PublicNames::new(None, &[], &["vscode-webview:".to_owned()]).unwrap();
+        let frame =
+            [("host", "localhost:7337"), ("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "iframe")];
+        assert_eq!(check_as(&frames, "/s/x", &frame), Ok(()));
+        let forbidden = Err(StatusCode::FORBIDDEN);
+        assert_eq!(check_as(&PublicNames::default(), "/s/x", &frame), forbidden);
+        assert_eq!(check_as(&frames, "/api/v1/sessions", &frame), forbidden);
+        let script =
+            [("host", "localhost:7337"), ("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "script")];
+        assert_eq!(check_as(&frames, "/s/x", &script), forbidden);
     }
 
     #[test]
@@ -176,6 +226,7 @@ mod tests {
 
     #[test]
     fn unix_socket_needs_no_name() {
-        assert_eq!(check_headers(Transport::Socket, &HeaderMap::new(), None), Ok(()));
+        let request = Request::new(axum::body::Body::empty());
+        assert_eq!(check_headers(Transport::Socket, &PublicNames::default(), &request), Ok(()));
     }
 }

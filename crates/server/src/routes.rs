@@ -179,7 +179,7 @@ pub(crate) fn router(app: App) -> Router {
         let events = OpenApiRouter::new().routes(routes!(events::post)).split_for_parts().0;
         events.merge(otlp_routes()).fallback(async || ApiError::not_found("route"))
     } else {
-        api_routes().0.merge(page::routes()).fallback(page::not_found)
+        api_routes().0.merge(page::routes(&app)).fallback(page::not_found)
     };
     guarded(router, app)
 }

@@ -1,6 +1,6 @@
 //! Shared state of all routes.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
 use subscope_model::{ContentLevel, Forwarding, HubMode, Jumped, Sending, Session, SessionId, Setup};
@@ -11,6 +11,7 @@ use crate::{
     counters::ConnectionCount,
     listen::{HubIdentity, Timeouts},
     permissions::PermissionDesk,
+    public_names::PublicNames,
     routes::OtlpCount,
     session_reader::{HistoryRequest, HistoryResult, SessionReader},
     token::Token,
@@ -98,6 +99,8 @@ pub(crate) struct AppState {
     pub(crate) timeouts: Timeouts,
     /// Token required from TCP clients, if they are not identified by user.
     pub(crate) token: Option<Token>,
+    /// Names of a port forward or a reverse proxy.
+    pub(crate) public: PublicNames,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
     pub(crate) refusals: Semaphore,
@@ -113,6 +116,11 @@ pub(crate) struct AppState {
 }
 
 impl AppState {
+    /// Returns the address of the page under a base URL; with a single-use sign-in code if a token is required.
+    pub(crate) fn page_at(&self, url: &str) -> io::Result<String> {
+        self.token.as_ref().map_or_else(|| Ok(url.to_owned()), |token| token.page_url(url))
+    }
+
     /// Passes what was posted to the hub, or to what takes its place.
     pub(crate) fn ingest(
         &self,
@@ -142,6 +150,7 @@ impl AppState {
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),
             token: None,
+            public: PublicNames::default(),
             budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_UNIT)),
             feeds: Arc::new(Semaphore::new(MAX_LIVE_FEEDS)),
             refusals: Semaphore::new(MAX_REFUSALS),

@@ -14,7 +14,7 @@ use std::{
 use common::{
     IDENTITY, Running, call, event, exchange, start, start_agent, start_at, start_patient, start_with,
 };
-use subscope_server::{ListenError, Server, ServerOptions, Timeouts, Token};
+use subscope_server::{ListenError, PublicNames, Server, ServerOptions, Timeouts, Token};
 use subscope_store::MemoryStore;
 
 /// Asserts that nothing was ingested.
@@ -201,6 +201,10 @@ fn folder_and_socket_are_their_owners_alone() {
 }
 
 fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
+    bind_as(PublicNames::default(), listen, socket)
+}
+
+fn bind_as(public: PublicNames, listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
     let server = start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let options = ServerOptions {
@@ -209,6 +213,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         heartbeat: Duration::from_secs(10),
         timeouts: Timeouts::default(),
         token: None,
+        public,
         identity: IDENTITY,
         session_reader: None,
         indexer: None,
@@ -220,6 +225,16 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
         forwarding: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
+}
+
+#[test]
+fn public_name_needs_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = PublicNames::new(None, &["box.example".to_owned()], &[]).unwrap();
+    let refused = bind_as(names, "127.0.0.1:0", &folder.path().join("a.sock"));
+    assert!(matches!(refused, Err(ListenError::PublicNeedsToken)), "{refused:?}");
+    let frames = PublicNames::new(None, &[], &["vscode-webview:".to_owned()]).unwrap();
+    bind_as(frames, "127.0.0.1:0", &folder.path().join("b.sock")).unwrap();
 }
 
 #[test]

@@ -20,6 +20,7 @@ import type {
   Stats,
   Tree,
 } from "../model";
+import { at } from "./base";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -172,7 +173,7 @@ const address = (path: string, given: Given = {}): string => {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(given)) if (value !== undefined) query.set(name, String(value));
   const text = query.toString();
-  return text === "" ? path : `${path}?${text}`;
+  return at(text === "" ? path : `${path}?${text}`);
 };
 
 const of = (session: string): string => `/api/v1/sessions/${encodeURIComponent(session)}`;
@@ -190,12 +191,12 @@ export const get = async <T>(path: string, given?: Given, signal?: AbortSignal):
 /** Exchanges the sign-in code of an address for the cookie that authorizes this browser. */
 export async function signIn(code: string): Promise<void> {
   const headers = { "content-type": "application/json" };
-  const answer = await fetch("/api/v1/sign-in", { method: "POST", headers, body: JSON.stringify({ code }) });
+  const answer = await fetch(at("/api/v1/sign-in"), { method: "POST", headers, body: JSON.stringify({ code }) });
   if (!answer.ok) await answered(answer);
 }
 
-const posted = (path: string, body: object): Promise<Response> =>
-  fetch(path, { method: "POST", headers: { "content-type": "application/json", "x-subscope": "1" }, body: JSON.stringify(body) });
+const posted = (path: string, body: object, given: Given = {}): Promise<Response> =>
+  fetch(address(path, given), { method: "POST", headers: { "content-type": "application/json", "x-subscope": "1" }, body: JSON.stringify(body) });
 
 /** Refuses an answer that is an error; the others have no body. */
 async function kept(response: Response): Promise<void> {
@@ -220,7 +221,7 @@ const served: Api = {
   agents: (words, limit) => get("/api/v1/names", { q: words, limit }),
   setup: () => get("/api/v1/setup"),
   sending: (level) => get("/api/v1/sending", { level }),
-  stop: async (session, agent) => answered(await posted(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {})),
+  stop: async (session, agent) => answered(await posted(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, {}, { session })),
   jump: async (session) => answered(await posted(`${of(session)}/jump`, {})),
   permissions: () => get("/api/v1/permissions", { looking: true }),
   answerPermission: async (id, decision) => answered(await posted(`/api/v1/permissions/${encodeURIComponent(id)}/answer`, decision)),

@@ -1,5 +1,6 @@
 // Desktop notifications, if the user has turned them on: for agents that need a person, for failures and for ends of runs.
 import type { Event } from "../model";
+import { choices } from "./choices";
 import { commandOf } from "./payload";
 import { store } from "./store.svelte";
 import { agentOf } from "./story";
@@ -23,7 +24,7 @@ class Notices {
 
   start(): void {
     if (!this.isPossible) return;
-    this.isOn = localStorage.getItem(KEPT) === "on" && Notification.permission === "granted";
+    this.isOn = choices.get(KEPT) === "on" && Notification.permission === "granted";
     store.watch((event) => this.#notify(event));
   }
 
@@ -31,7 +32,7 @@ class Notices {
     const wanted = !this.isOn;
     this.isOn = wanted && (await Notification.requestPermission()) === "granted";
     this.isBlocked = wanted && !this.isOn;
-    localStorage.setItem(KEPT, this.isOn ? "on" : "off");
+    choices.set(KEPT, this.isOn ? "on" : "off");
   }
 
   #notify(event: Event): void {

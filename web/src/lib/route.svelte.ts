@@ -2,6 +2,7 @@
 // fragment after `#`.
 
 import { carriedTree } from "./api";
+import { at, base } from "./base";
 
 export type View = "waterfall" | "feed" | "summary" | "files";
 
@@ -80,7 +81,7 @@ export function href(to: Partial<Route>): string {
   for (const [name, value] of Object.entries(route.more)) if (value !== "") query.set(name, value);
   const text = query.toString();
   const address = text === "" ? pathOf(route) : `${pathOf(route)}?${text}`;
-  return carriedTree === null ? address : `#${address}`;
+  return carriedTree === null ? at(address) : `#${address}`;
 }
 
 function pathOf({ name, session, agent, path }: Route): string {
@@ -102,7 +103,7 @@ const own = (route: Route): Route =>
 
 /** Reads the address of this page, or of a link on it. */
 function read({ pathname, search, hash }: Pick<Location, "pathname" | "search" | "hash">): Route {
-  if (carriedTree === null) return parse(pathname, search);
+  if (carriedTree === null) return parse(pathname.slice(base.length), search);
   const [path = "", query] = hash.slice(1).split("?", 2);
   return own(parse(path, query ?? ""));
 }
@@ -110,6 +111,7 @@ function read({ pathname, search, hash }: Pick<Location, "pathname" | "search" |
 /** Whether a link leads to a route of this page. */
 const isInside = (link: HTMLAnchorElement): boolean =>
   link.origin === location.origin &&
+  link.pathname.startsWith(`${base}/`) &&
   (carriedTree === null || (link.protocol === location.protocol && link.pathname === location.pathname));
 
 /** Minimum interval of writes of the address: a write costs much of a frame, and browsers limit their number. */

@@ -4,6 +4,7 @@
 import { untrack } from "svelte";
 import type { Agent, Attention, Change, Event, MissedData, Session, SessionRow, Summary, Tree } from "../model";
 import { api, carriedTree, Refused } from "./api";
+import { at } from "./base";
 import { Live, type State } from "./live";
 import { router } from "./route.svelte";
 import { Rows } from "./rows";
@@ -149,12 +150,12 @@ class Store {
       const shown = $derived(router.route.name === "session" ? router.route.session : "");
       $effect.root(() => {
         $effect(() => {
-          const address = `/api/v1/live?session=${encodeURIComponent(shown)}`;
+          const address = at(`/api/v1/live?session=${encodeURIComponent(shown)}`);
           untrack(() => this.#follow(address));
         });
       });
     } else {
-      this.#follow("/api/v1/live");
+      this.#follow(at("/api/v1/live"));
     }
   }
 

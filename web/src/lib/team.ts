@@ -1,6 +1,7 @@
 // Queries that only a team's server answers: people, sessions at work, sums by any dimension.
 import type { Agent, SessionRow, Usage } from "../model";
 import { get } from "./api";
+import { at } from "./base";
 import { DAY_MS, daysOf, dayOf, GROUPS, type Measure, type Range, startOf, type Stacks } from "./stats";
 
 /** Dimensions by which costs are grouped. */
@@ -89,7 +90,7 @@ export const working = (query: TeamQuery): Promise<WorkingSessions> => get("/api
 /** The address of sums as a download. */
 export function csvAddress(by: string, query: TeamQuery): string {
   const words = new URLSearchParams({ by, as: "csv", ...query });
-  return `/api/v1/stats?${words.toString()}`;
+  return at(`/api/v1/stats?${words.toString()}`);
 }
 
 export interface Costs {

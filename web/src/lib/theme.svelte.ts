@@ -2,6 +2,7 @@
 //
 // The style sheet defines the light colors once, in a `prefers-color-scheme: light` rule; a choice changes the rule's media
 // condition.
+import { choices } from "./choices";
 
 const KEPT = "subscope-theme";
 const LIGHT = "(prefers-color-scheme: light)";
@@ -20,7 +21,7 @@ class Theme {
     const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
     this.#rules = rules.filter((rule) => rule instanceof CSSMediaRule).filter((rule) => rule.conditionText === LIGHT);
     matchMedia(LIGHT).addEventListener("change", () => (this.epoch += 1));
-    const kept = localStorage.getItem(KEPT);
+    const kept = choices.get(KEPT);
     if (kept === "dark" || kept === "light") this.choose(kept);
   }
 
@@ -28,8 +29,7 @@ class Theme {
     this.choice = choice;
     for (const rule of this.#rules) rule.media.mediaText = media(choice);
     document.documentElement.style.colorScheme = choice === "system" ? "" : choice;
-    if (choice === "system") localStorage.removeItem(KEPT);
-    else localStorage.setItem(KEPT, choice);
+    choices.set(KEPT, choice === "system" ? null : choice);
     this.epoch += 1;
   }
 }

@@ -119,6 +119,8 @@ Examples:
   subscope serve                                 print http://127.0.0.1:7337 and serve until Ctrl-C
   subscope serve --open                          also open the page in a browser
   subscope serve --listen 127.0.0.1:0            use a free port
+  subscope serve --public-url https://name-7337.app.github.dev/
+                                                 answer behind a port forward, too
   subscope serve --stop                          end the running hub
   subscope serve --otlp-to http://127.0.0.1:4318  forward spans of agents that have ended
   curl -s http://127.0.0.1:7337/api/v1/sessions
@@ -134,6 +136,11 @@ pub(crate) struct ServeArgs {
     /// missing file is created with a random token. `serve` prints an address with a code for one browser.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Address at which browsers reach the page through a port forward or a proxy, such as https://HOST/ or
+    /// https://HOST/PATH/ (the proxy removes the path). TCP clients then need the token of --token-file, or else of the
+    /// file `token` in the data folder.
+    #[arg(long, value_name = "URL", value_parser = value::parse_public_url)]
+    pub(crate) public_url: Option<String>,
     /// Open the page in a browser. If another `serve` runs, open its page.
     #[arg(long)]
     pub(crate) open: bool,

@@ -239,8 +239,10 @@ impl CliCommand {
                 &mut settings.store.keep_days
             });
         }
-        if let Self::Serve(ServeArgs { listen, .. }) = self {
+        if let Self::Serve(ServeArgs { listen, public_url, .. }) = self {
             config.set_option("--listen", *listen, "hub.listen", |settings| &mut settings.hub.listen);
+            let url = public_url.clone().map(Some);
+            config.set_option("--public-url", url, "hub.public_url", |settings| &mut settings.hub.public_url);
         }
     }
 }

@@ -8,6 +8,7 @@ use subscope_decode::Dialect;
 use subscope_harness::{self as harness, dialects};
 use subscope_model::{Millis, SessionOrder, Zone, parse_rfc3339};
 use subscope_render::Detail;
+use subscope_server::{PublicNameError, PublicNames};
 
 /// Longest accepted duration. Longer ones are mistakes, and sums with them would overflow.
 const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -89,6 +90,11 @@ pub(crate) fn parse_limit(text: &str) -> Result<Duration, ValueError> {
 /// Checks the address of a receiver of spans.
 pub(crate) fn parse_receiver(text: &str) -> Result<String, PushError> {
     Receiver::new(text, Vec::new()).map(|_| text.to_owned())
+}
+
+/// Checks the address of the page as browsers behind a port forward or a proxy see it.
+pub(crate) fn parse_public_url(text: &str) -> Result<String, PublicNameError> {
+    PublicNames::new(Some(text), &[], &[]).map(|_| text.to_owned())
 }
 
 /// Parses a header of a request, as `NAME=VALUE`.

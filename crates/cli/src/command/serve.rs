@@ -125,7 +125,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     }
     let (_running, ended) = oneshot::channel();
     prepared.run(ended, &AtomicI32::new(0), |server| {
-        let (url, page) = (server.url(), server.page()?);
+        let (url, page, public_page) = (server.url(), server.page()?, server.public_page()?);
         let is_own = args.listen.is_some() || listened.is_some();
         let remembered = address::remember(&data, listen_address(&url).filter(|_| is_own));
         if let Err(error) = remembered {
@@ -134,6 +134,9 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         output::print(&format!("{url}\n"))?;
         if page != url {
             context.info(&format!("in one browser, once: {page}"));
+        }
+        if let Some(page) = public_page {
+            context.info(&format!("in one browser behind the port forward, once: {page}"));
         }
         if args.open {
             open_page(&page, context);
@@ -257,6 +260,7 @@ impl PreparedHub {
                 .debug(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
         }
         let (hub, watch) = (&context.settings().hub, &context.settings().watch);
+        let public = hub.public_names().map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
         let progress = ForwardProgress::default();
         Ok(Ok(Self {
             store,
@@ -272,7 +276,8 @@ impl PreparedHub {
                 socket: data.join(hub_connection::SOCKET),
                 heartbeat: watch.heartbeat,
                 timeouts: Timeouts::default(),
-                token: load_token(token_file, hub.listen, &data)?,
+                token: load_token(token_file, hub.listen, !public.is_empty(), &data)?,
+                public,
                 identity: HubIdentity { version: hub_connection::VERSION, mode },
                 session_reader: None,
                 indexer: None,
@@ -465,16 +470,21 @@ async fn stop_requested(
     })
 }
 
-/// Returns the token of TCP clients: from `file`; else none if the system identifies the user of a peer, else from the
-/// data directory.
-fn load_token(file: Option<&Path>, listen: SocketAddr, data: &Path) -> Result<Option<Token>, CliError> {
+/// Returns the token of TCP clients: from `file`; else none if the system identifies the user of a peer and nobody else may
+/// come, else from the data directory.
+fn load_token(
+    file: Option<&Path>,
+    listen: SocketAddr,
+    is_public: bool,
+    data: &Path,
+) -> Result<Option<Token>, CliError> {
     if let Some(path) = file {
         return Ok(Some(Token::of_file(path)?));
     }
     if !listen.ip().is_loopback() {
         return Err(server_error(ListenError::NeedsToken(listen)));
     }
-    if IDENTIFIES_TCP_PEERS {
+    if IDENTIFIES_TCP_PEERS && !is_public {
         return Ok(None);
     }
     std::fs::create_dir_all(data)?;
@@ -550,10 +560,12 @@ impl UnreadLog {
 fn server_error(error: ListenError) -> CliError {
     let hint = match &error {
         ListenError::NeedsToken(_) => "name a file with --token-file, or use 127.0.0.1",
+        ListenError::PublicNeedsToken => "name a file with --token-file",
         ListenError::Address { .. } => "--listen 127.0.0.1:0 takes a free port",
         ListenError::Socket { .. } => "--store or SUBSCOPE_DATA_DIR names another folder",
         ListenError::Taken(_) => "end it, or name another folder with --store",
     };
-    let kind = if matches!(error, ListenError::NeedsToken(_)) { ErrorKind::Usage } else { ErrorKind::Failed };
+    let needs_token = matches!(error, ListenError::NeedsToken(_) | ListenError::PublicNeedsToken);
+    let kind = if needs_token { ErrorKind::Usage } else { ErrorKind::Failed };
     CliError::caused(kind, error).hint(hint)
 }

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use subscope_model::{ContentLevel, MicroUsd, Millis, Zone};
 use subscope_render::Detail;
+use subscope_server::{PublicNameError, PublicNames};
 use subscope_tui::{Alerts, Palette, TreePanel};
 
 use super::{limits::SilenceLimit, words};
@@ -139,6 +140,19 @@ pub(crate) struct HubSettings {
     #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
     #[schemars(with = "String")]
     pub(crate) idle: Duration,
+    /// Address at which browsers reach the page through a port forward or a proxy. TCP clients then need the hub's token,
+    /// and a browser a code: `subscope serve` prints the address with one.
+    #[serde(deserialize_with = "words::public_url")]
+    #[schemars(with = "String", example = "https://name-7337.app.github.dev/")]
+    pub(crate) public_url: Option<String>,
+    /// Further names of that kind, as `Host` has them: a name, with a port where the browser names one.
+    #[serde(deserialize_with = "words::hosts")]
+    #[schemars(example = ["localhost:8000"])]
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Pages that may show this page in a frame: origins, or a scheme with its colon.
+    #[serde(deserialize_with = "words::frame_ancestors")]
+    #[schemars(example = ["vscode-webview:"])]
+    pub(crate) frame_ancestors: Vec<String>,
 }
 
 /// Section `[budget]`. A hub alerts at 80 % and at 100 %: an event of kind `budget`, a line in the terminal UI and in
@@ -315,7 +329,20 @@ impl Default for HubSettings {
     /// A port that no well-known program uses; a timeout longer than a pause in work, and short enough that nothing
     /// runs on an otherwise used machine.
     fn default() -> Self {
-        Self { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7337)), idle: Duration::from_secs(15 * 60) }
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7337)),
+            idle: Duration::from_secs(15 * 60),
+            public_url: None,
+            allowed_hosts: Vec::new(),
+            frame_ancestors: Vec::new(),
+        }
+    }
+}
+
+impl HubSettings {
+    /// Returns the names besides the address; they were checked one by one.
+    pub(crate) fn public_names(&self) -> Result<PublicNames, PublicNameError> {
+        PublicNames::new(self.public_url.as_deref(), &self.allowed_hosts, &self.frame_ancestors)
     }
 }
 

@@ -301,7 +301,7 @@ fn locked_keys_stay_but_a_user_may_send_less() {
 }
 
 /// TOML of a value of each setting that differs from its default, with what a project may do with it.
-const EVERY_SETTING: [(&str, &str, bool); 30] = [
+const EVERY_SETTING: [(&str, &str, bool); 33] = [
     ("subagent_tracing_detail", "'full'", true),
     ("code_tools", "['a']", true),
     ("color", "'never'", true),
@@ -318,6 +318,9 @@ const EVERY_SETTING: [(&str, &str, bool); 30] = [
     ("store.keep_days", "1", false),
     ("hub.listen", "'0.0.0.0:1'", false),
     ("hub.idle", "'1s'", false),
+    ("hub.public_url", "'https://evil/'", false),
+    ("hub.allowed_hosts", "['evil']", false),
+    ("hub.frame_ancestors", "['https://evil']", false),
     ("budget.day", "1", false),
     ("budget.session", "1", false),
     ("ui.theme", "'light'", true),

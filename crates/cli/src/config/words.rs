@@ -9,9 +9,10 @@ use serde::{
 };
 use subscope_model::Zone;
 use subscope_render::Detail;
+use subscope_server::PublicNames;
 
 use super::AsciiChoice;
-use crate::args::value::{format_duration, parse_days, parse_heartbeat, parse_limit};
+use crate::args::value::{format_duration, parse_days, parse_heartbeat, parse_limit, parse_public_url};
 
 /// Reads a level of detail; an error names the allowed ones.
 pub(super) fn detail<'de, D: Deserializer<'de>>(value: D) -> Result<Detail, D::Error> {
@@ -90,6 +91,22 @@ where
 /// Shows a duration in its largest unit.
 pub(super) fn show_span<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&format_duration(*span))
+}
+
+pub(super) fn public_url<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    parse_public_url(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
+}
+
+pub(super) fn hosts<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    let hosts = Vec::deserialize(value)?;
+    PublicNames::new(None, &hosts, &[]).map_err(D::Error::custom)?;
+    Ok(hosts)
+}
+
+pub(super) fn frame_ancestors<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    let pages = Vec::deserialize(value)?;
+    PublicNames::new(None, &[], &pages).map_err(D::Error::custom)?;
+    Ok(pages)
 }
 
 pub(super) fn listen<'de, D: Deserializer<'de>>(value: D) -> Result<std::net::SocketAddr, D::Error> {

@@ -13,7 +13,7 @@ use std::{
 use subscope_client::{Address, Client};
 use subscope_hub::{Hub, HubOptions, Nothing};
 use subscope_model::HubMode;
-use subscope_server::{HubIdentity, Server, ServerOptions, Timeouts};
+use subscope_server::{HubIdentity, PublicNames, Server, ServerOptions, Timeouts};
 use subscope_store::{Access, SqliteStore};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -49,6 +49,7 @@ impl Running {
             timeouts,
             identity: HubIdentity { version: VERSION, mode: HubMode::Background },
             token: None,
+            public: PublicNames::default(),
             session_reader: None,
             indexer: None,
             setup: None,

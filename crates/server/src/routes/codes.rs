@@ -45,9 +45,7 @@ pub(super) struct PageAddress {
     )
 )]
 pub(super) async fn post(State(app): State<App>, _: ProtectedBody) -> Result<Json<PageAddress>, ApiError> {
-    let page = app.token.as_ref().map(|token| token.page_url(&app.url())).transpose();
-    let page = page.map_err(|_| ApiError::unavailable("no code can be made"))?;
-    let url = page.unwrap_or_else(|| app.url());
+    let url = app.page_at(&app.url()).map_err(|_| ApiError::unavailable("no code can be made"))?;
     Ok(Json(PageAddress { url }))
 }
 

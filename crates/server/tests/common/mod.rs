@@ -16,7 +16,7 @@ use std::{
 use serde_json::Value;
 use subscope_hub::{Hub, HubHandle, HubOptions, Nothing, Store};
 use subscope_model::HubMode;
-use subscope_server::{HubIdentity, Server, ServerOptions, Timeouts, Token};
+use subscope_server::{HubIdentity, PublicNames, Server, ServerOptions, Timeouts, Token};
 use subscope_store::MemoryStore;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -90,6 +90,7 @@ pub(crate) fn start_at(
         heartbeat,
         timeouts,
         token,
+        public: PublicNames::default(),
         identity: IDENTITY,
         session_reader: None,
         indexer: None,
