@@ -441,7 +441,7 @@ fn behind_a_port_forward_the_hub_answers_to_its_public_name_and_asks_for_the_tok
         let request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n{head}\r\n");
         exchange(serving.connect(), request.as_bytes())
     };
-    let token = fs::read_to_string(env.path("data/token")).unwrap().trim().to_owned();
+    let token = fs::read_to_string(env.path("data/subscope/token")).unwrap().trim().to_owned();
     let signed = format!("authorization: Bearer {token}\r\n");
     for host in ["box.example", "localhost:8000", &own] {
         for origin in ["https://box.example", "http://localhost:8000", &format!("http://{own}")] {

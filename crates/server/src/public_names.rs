@@ -96,8 +96,9 @@ fn host_of(url: &str) -> Option<String> {
 }
 
 fn is_host(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let parsed = text.parse::<Authority>();
-    parsed.is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
+    text.bytes().all(is_plain) && parsed.is_ok_and(|authority| !authority.host().is_empty())
 }
 
 /// Whether a text is `'self'`, a scheme with its colon, or an origin: nothing that begins another directive.

@@ -180,6 +180,9 @@ mod tests {
         [hub]
         listen = "127.0.0.1:7337"               # default
         idle = "15m"                            # default
+        # public_url is not set                 # default
+        allowed_hosts = []                      # default
+        frame_ancestors = []                    # default
 
         [budget]
         # day is not set                        # default

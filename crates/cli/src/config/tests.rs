@@ -106,7 +106,8 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 prices = 'p.toml'\ntime_zone = 'Asia/Kolkata'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
                 stall_open = '2h'\nlimits = ['claude-code stall=5m', 'claude-opus stall_open=1h']\n\
                 [store]\narchive = true\nkeep_days = 30\n\
-                [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
+                [hub]\nlisten = '[::1]:7338'\nidle = '5m'\npublic_url = 'https://a/'\nallowed_hosts = ['b:1', 'c']\n\
+                frame_ancestors = ['d:']\n\
                 [budget]\nday = 20\nsession = 2.5\n\
                 [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n\
                 [page]\neditor = 'idea://open?file={path}&line={line}'\n\
