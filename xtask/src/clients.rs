@@ -21,7 +21,7 @@ const PYTHON: &str = "clients/python/src/subscope_client/model.py";
 /// The events that programs publish.
 const PUBLISHED: &str = "crates/client/src/publish/event.rs";
 const MYPY: (&str, &str) = ("mypy", "1.18.2");
-const TSC: (&str, &str) = ("typescript", "5.9.3");
+pub(crate) const TSC: (&str, &str) = ("typescript", "5.9.3");
 
 /// Returns the generated files with their texts; `model` is TypeScript of the data model.
 pub(crate) fn generated(model: &str) -> Result<[(&'static str, String); 2]> {

@@ -5,9 +5,13 @@
 //! may have built. `--try` installs each package from its file into an empty folder and runs it.
 
 mod archive;
+mod clients;
 mod inventory;
 mod notices;
 mod npm_package;
+#[cfg(test)]
+mod publishing;
+mod readme;
 mod recipes;
 mod system_packages;
 mod targets;
@@ -97,6 +101,7 @@ impl Release {
     fn package(&self, archives: &[Archive]) -> Result<()> {
         npm_package::write_all(self, archives)?;
         wheel::write_all(self, archives)?;
+        clients::write_all(self)?;
         system_packages::write_all(self, archives)?;
         recipes::write_all(self, archives)?;
         archive::write_sums(self)

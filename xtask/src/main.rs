@@ -133,6 +133,6 @@ fn run(arguments: &[String]) -> Result<()> {
             println!("{USAGE}");
             Ok(())
         }
-        [other, ..] => bail!("no chore {other:?}\n\n{USAGE}"),
+        [other, ..] => bail!("xtask has no command {other:?}\n\n{USAGE}"),
     }
 }

@@ -37,9 +37,8 @@ pub(crate) fn load(file: Option<&Path>, origin: SettingOrigin) -> Result<Prices,
 
 fn parse(path: &Path, text: &str) -> Result<PriceTable, CliError> {
     let table: PriceTable = toml::from_str(text).map_err(|error| {
-        syntax_error(path, text, &error).hint(
-            "prices are picodollars (10^-12 USD) a token: see the head of data/prices.toml for the form",
-        )
+        syntax_error(path, text, &error)
+            .hint("prices are picodollars (10^-12 USD) a token: `subscope help cost` shows the form")
     })?;
     if table.models.is_empty() {
         return Err(CliError::usage(format!("{}: holds the price of no model", path.display())));

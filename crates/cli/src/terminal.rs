@@ -121,7 +121,7 @@ fn width(environment: &Environment, probe: TerminalProbe) -> Detected<usize> {
     }
     match probe.columns.filter(|columns| (1..=WIDEST).contains(columns)) {
         Some(columns) => detected(columns, "the terminal says so"),
-        None => detected(UNKNOWN_WIDTH, "it is unknown"),
+        None => detected(UNKNOWN_WIDTH, "the default, since no terminal says its width"),
     }
 }
 

@@ -502,7 +502,7 @@ fn first_hub_is_announced_and_doctor_always_names_it() {
     assert!(hubs.run("doctor").stdout.contains("none runs; commands start one"));
     fs::remove_dir_all(hubs.env.path("data/subscope")).unwrap();
     let first = hubs.run("ls");
-    assert!(first.stderr.starts_with("a hub runs in the background now"), "{}", first.stderr);
+    assert!(first.stderr.starts_with("started a background hub"), "{}", first.stderr);
     assert_eq!(hubs.run("ls").stderr, "");
     let doctor = hubs.run("doctor").stdout;
     assert!(doctor.contains(&format!("process {} in the background", hubs.pid())), "{doctor}");

@@ -76,6 +76,11 @@ fn everything_that_it_wrote_goes_and_nothing_else() {
             assert_eq!(run_in(&env, folder, words).code, Some(0), "{words}");
         }
         assert_eq!(run_in(&env, "home", "index").code, Some(0));
+        // Spans that wait for a receiver, and a note on what was forgotten.
+        fs::create_dir_all(env.path("data/subscope/otlp")).unwrap();
+        fs::write(env.path("data/subscope/otlp/queue"), "span").unwrap();
+        assert_eq!(run_in(&env, "home", "forget --before 2100-01-01").code, Some(0));
+        assert!(env.path("data/subscope/forgotten.jsonl").exists());
         let written = files(env.path("").as_path());
         assert!(written.len() > before.len() + 40, "{}", written.len());
 

@@ -109,7 +109,7 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
     FormatSchema::of::<IterationMeta>(
         "iteration",
         "A recorded run of a command",
-        "`run --record`: `metadata.json`",
+        "`run --iterations`: `meta.json` of each run",
     ),
     FormatSchema::of::<Iterations>(
         "iterations",

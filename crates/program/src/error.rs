@@ -145,10 +145,12 @@ fn store_hint(error: &OpenError) -> Option<String> {
             "make room on the disk of {}: what is stored stays, and can be read meanwhile",
             path.display()
         )),
-        OpenError::Missing(_)
-        | OpenError::Locked(_)
-        | OpenError::OtherVersion { .. }
-        | OpenError::Damaged { .. } => None,
+        OpenError::OtherVersion { .. } => Some(
+            "use the newer subscope that wrote it, or another data folder (--store, SUBSCOPE_DATA_DIR); do not delete \
+             the store, which alone has what programs published and sessions without a transcript"
+                .to_owned(),
+        ),
+        OpenError::Missing(_) | OpenError::Locked(_) | OpenError::Damaged { .. } => None,
     }
 }
 

@@ -35,7 +35,8 @@ pub struct Global {
     /// mcp query and the terminal UI. `settings` is the server of `[team] url`.
     #[arg(long, global = true, value_name = "URL")]
     pub team: Option<String>,
-    /// Read the token of the team's server from this file (also SUBSCOPE_TEAM_TOKEN, which is the token itself).
+    /// Read the token of the team's server from this file (also SUBSCOPE_TEAM_TOKEN, which is the token itself). For
+    /// `team serve`: the file with the tokens that it accepts, a line for each.
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Exit with code 3 if the input has any problem.
@@ -44,7 +45,7 @@ pub struct Global {
     /// Print no warnings.
     #[arg(long, short, global = true, conflicts_with = "chatty")]
     pub quiet: bool,
-    /// Print progress and every problem on stderr.
+    /// Print progress and every problem on stderr. (`--verbose` of watch and run is another option.)
     #[arg(short = 'v', id = "chatty", global = true, action = ArgAction::SetTrue)]
     pub chatty: bool,
 }

@@ -52,7 +52,7 @@ Examples:
   subscope team serve --clickhouse http://subscope@clickhouse:8123/subscope --listen 0.0.0.0:7338 --token-file tokens
   subscope team serve --clickhouse http://localhost:8123 --listen 127.0.0.1:0 --token-file tokens --retain sessions=400d,trees=90d,texts=30d
 
-The server keeps nothing itself: run any number behind a balancer, and end them at any time. It makes its tables when it starts. SUBSCOPE_CLICKHOUSE_PASSWORD is the password if the URL has none. Without --tls-cert use a proxy with TLS in front.")]
+The server keeps nothing itself: run any number behind a balancer, and end them at any time. It makes its tables when it starts. --token-file is needed: it has the lines that `subscope team token new` prints. SUBSCOPE_CLICKHOUSE_PASSWORD is the password if the URL has none. Without --tls-cert use a proxy with TLS in front.")]
 pub struct TeamServeArgs {
     /// ClickHouse: http(s)://USER:PASSWORD@HOST:8123/DATABASE; the database is `subscope` by default.
     #[arg(long, value_name = "URL")]
@@ -91,6 +91,12 @@ pub enum TokenCommand {
 
 /// Print a new token, and the line for the server's token file. The token is shown only now.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope team token new --tenant acme --user ana --in-team web
+  subscope team token new --tenant acme --user board --role reader
+
+The first line is the token, for its user. The second has its hash and belongs into the file of `team serve --token-file`.")]
 pub struct NewTokenArgs {
     /// Set the user whose sessions are sent with the token.
     #[arg(long, value_name = "NAME")]

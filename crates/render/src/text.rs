@@ -43,6 +43,18 @@ pub fn tokens(count: u64) -> String {
     if whole < 10 && tenth > 0 { format!("{whole}.{tenth}{letter}") } else { format!("{whole}{letter}") }
 }
 
+/// Formats a number of bytes: `999 B`, `61 kB`, `2.5 MB`, `1.2 GB`, rounded down.
+pub fn bytes(count: u64) -> String {
+    let (unit, name) = match count {
+        0..1_000 => return format!("{count} B"),
+        1_000..1_000_000 => (1_000, "kB"),
+        1_000_000..1_000_000_000 => (1_000_000, "MB"),
+        _ => (1_000_000_000, "GB"),
+    };
+    let (whole, tenth) = (count / unit, count % unit * 10 / unit);
+    if whole < 10 && tenth > 0 { format!("{whole}.{tenth} {name}") } else { format!("{whole} {name}") }
+}
+
 /// Formats money as `$0.92`; below a cent with as many decimals as the first digit needs (`$0.002`). A lower bound gets
 /// `≥` and is rounded down.
 pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
@@ -303,6 +315,12 @@ mod tests {
             assert_eq!(tokens(case[0].as_u64().unwrap()), case[1].as_str().unwrap(), "{case}");
         }
         assert_eq!(tokens(u64::MAX), "18446744073G");
+    }
+
+    #[test]
+    fn show_bytes_cut_and_short() {
+        let counts = [0, 999, 1_000, 61_440, 2_590_000, 163_840_000, 1_250_000_000].map(bytes);
+        assert_eq!(counts, ["0 B", "999 B", "1 kB", "61 kB", "2.5 MB", "163 MB", "1.2 GB"]);
     }
 
     #[test]

@@ -717,6 +717,7 @@ fn a_store_of_another_version_is_refused_and_left_as_it_is() {
             let Err(error) = SqliteStore::open(folder.path(), access, "1", 1) else { panic!("opened") };
             assert!(matches!(&error, OpenError::OtherVersion { found, .. } if *found == version), "{error}");
             assert!(error.to_string().contains(&format!("schema version {version}")), "{error}");
+            assert!(!error.to_string().contains("delete"), "the inbox exists nowhere else: {error}");
         }
         let db = rusqlite::Connection::open(&path).unwrap();
         let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();

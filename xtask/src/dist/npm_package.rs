@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::archive::Archive;
+use super::readme::with_complete_links;
 use super::targets::TARGETS;
 use super::{PROGRAMS, Release, empty_folder, file_name, template, write};
 use crate::step::{announce, output, program};
@@ -50,8 +51,10 @@ pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
     manifest["files"] = json!(["bin"]);
     manifest["optionalDependencies"] = Value::Object(natives);
     write(&launcher.join("package.json"), serde_json::to_string_pretty(&manifest)?)?;
-    for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
-        let any = archives.first().context("there is no archive")?;
+    let any = archives.first().context("there is no archive")?;
+    let readme = fs::read_to_string(any.contents.join("README.md")).context("no README.md")?;
+    write(&launcher.join("README.md"), with_complete_links(&readme, &release.version))?;
+    for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(any.contents.join(name), launcher.join(name)).with_context(|| format!("no {name}"))?;
     }
     pack(release, &launcher)

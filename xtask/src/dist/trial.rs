@@ -271,6 +271,12 @@ impl Trial<'_> {
     }
 }
 
+/// Serves paths with their bytes until the task ends; returns the URL.
+#[cfg(test)]
+pub(super) fn serve(routes: std::collections::BTreeMap<String, Vec<u8>>) -> Result<String> {
+    Ok(Server::start(routes)?.url())
+}
+
 /// The recording in the program, as fast as it can.
 const DEMO: [&str; 4] = ["demo", "--plain", "--speed", "10000"];
 

@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::Result;
 
 use super::archive::Archive;
+use super::readme::with_complete_links;
 use super::{Release, empty_folder, template, tools, write};
 use crate::step::{announce, output, program};
 
@@ -33,7 +34,7 @@ pub(super) fn write_all(release: &Release, archives: &[Archive]) -> Result<()> {
         let wheel = format!("Wheel-Version: 1.0\nGenerator: subscope\nRoot-Is-Purelib: false\n{tags}");
         write(&info.join("WHEEL"), wheel)?;
         let readme = fs::read_to_string(archive.contents.join("README.md"))?;
-        write(&info.join("METADATA"), metadata(version, &readme)?)?;
+        write(&info.join("METADATA"), metadata(version, &with_complete_links(&readme, version))?)?;
         for name in ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"] {
             write(&info.join("licenses").join(name), fs::read(archive.contents.join(name))?)?;
         }

@@ -101,8 +101,8 @@ pub(crate) struct LsArgs {
 #[command(after_long_help = "\
 Examples:
   subscope search rounding cents
-  subscope search 'half cents' --session 59d3cea2
-  subscope search 'migrat*' --tool Bash --since -7d
+  subscope search 'whole cents' --session aa151f21
+  subscope search 'round*' --tool Read --since -30d
   subscope search timeout --failed --json
 
 All words must occur in one passage. A word that ends in * matches all words that begin so. A quoted phrase must occur as it is. The newest hits come first.")]
@@ -143,9 +143,9 @@ pub(crate) struct SearchArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
-  subscope show a24cf25
-  subscope show 59d3cea2/a24 --detail moderate
-  subscope show a24cf25 --json | jq .result")]
+  subscope show a1415f0
+  subscope show aa151f21/a1415 --detail moderate
+  subscope show a1415f0 --json | jq .result")]
 pub(crate) struct ShowArgs {
     /// The agent: a prefix of its id, or SESSION/AGENT.
     #[arg(value_name = "AGENT", add = complete::agent())]
@@ -191,10 +191,13 @@ pub(crate) struct StatsArgs {
 /// Removes rows, words, events and archived files. The files of the harness are not touched. A session that continues
 /// afterwards is stored again.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_long_help = "\
+#[command(
+    override_usage = "subscope forget [OPTIONS] <SESSION>...\n       subscope forget [OPTIONS] --before <TIME>",
+    after_long_help = "\
 Examples:
-  subscope forget 59d3cea2
-  subscope forget --before -90d")]
+  subscope forget aa151f21
+  subscope forget --before -90d"
+)]
 pub(crate) struct ForgetArgs {
     /// The sessions: ids or prefixes.
     #[arg(value_name = "SESSION", required_unless_present = "before", add = complete::session())]

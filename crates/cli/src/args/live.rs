@@ -177,8 +177,8 @@ pub(crate) struct ServeArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
-  subscope stop a24cf25
-  subscope stop 59d3cea2/a24
+  subscope stop a1415f0
+  subscope stop aa151f21/a1415
 
 The agent gets the order in the answer to a hook: after its running tool call, or before its next one. This needs hooks in its session (`subscope hooks install`) and a hub (`subscope serve`). Until it ends, the agent has the flag `stopping`. An agent that makes no more calls completes. Background agents that it started continue. `subscope help stop` has the details.")]
 pub(crate) struct StopArgs {
@@ -199,8 +199,8 @@ pub(crate) struct StopArgs {
 #[command(after_long_help = "\
 Examples:
   subscope jump
-  subscope jump 59d3cea2
-  subscope jump a24cf25
+  subscope jump aa151f21
+  subscope jump a1415f0
 
 The process is the one that notes the session (Claude Code), that has a file of the session open for writing, or that was started with its id. `subscope help jump` has the details.")]
 pub(crate) struct JumpArgs {

@@ -2,9 +2,12 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::{Args, Subcommand, builder::TypedValueParser};
+use clap::{
+    Args, Subcommand,
+    builder::{PossibleValue, TypedValueParser},
+};
 use subscope_decode::Dialect;
-use subscope_harness::{self as harness, dialects};
+use subscope_harness as harness;
 use subscope_mcp::FinalAnswer;
 
 use super::{
@@ -52,7 +55,7 @@ Examples:
   claude mcp add researcher -- subscope mcp agent --name researcher -- claude -p --output-format stream-json --verbose
   subscope mcp agent --name grep -- my-agent --task {prompt} --files {inputs}
 
-CMD gets the prompt in the word that contains {prompt}, otherwise on stdin. A word {inputs} becomes one word per input; without it the inputs follow the prompt as lines. In a shell script neither is quoted: pass them as words after it (sh -c '… \"$1\"' sh {prompt}). A prompt or input that would begin a word with - is refused, unless -- comes before it.
+CMD gets the prompt in the word that contains {prompt}, otherwise on stdin. A word {inputs} becomes one word per input; without it the inputs follow the prompt as lines. In a shell script neither is quoted: pass them as words after it (sh -c '… \"$1\"' sh {prompt}). Prompts and inputs that start with - are refused, because CMD could read them as options; put -- before {prompt} to allow them.
 
 Tool calls of the command are visible if it prints a stream that subscope knows (Claude Code: --output-format stream-json --verbose); other output is its answer. CMD finds SUBSCOPE_PARENT_RUN_ID, SUBSCOPE_DEPTH and the address in its environment, so that everything it starts reports below it.
 
@@ -101,7 +104,7 @@ pub(crate) struct QueryArgs {
 pub(crate) struct DialectChoice(pub(crate) Option<Dialect>);
 
 fn dialect() -> impl TypedValueParser<Value = DialectChoice> {
-    let names = std::iter::once("auto").chain(dialects().map(Dialect::as_str));
+    let names = std::iter::once(PossibleValue::new("auto")).chain(value::dialect_names());
     clap::builder::PossibleValuesParser::new(names).map(|name| DialectChoice(harness::dialect(&name)))
 }
 

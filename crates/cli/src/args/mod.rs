@@ -102,7 +102,7 @@ Examples:
 
 TARGET:
   last                the latest session
-  59d3cea2            a session id, or its shortest unique prefix
+  aa151f21            a session id, or its shortest unique prefix
   session.jsonl       a transcript, a session's folder, a recorded stream or hook log
   -                   stdin
 

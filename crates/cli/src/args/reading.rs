@@ -38,14 +38,15 @@ const FORMATS: [Choice<Format>; Format::ALL.len()] = {
 #[command(after_long_help = "\
 Examples:
   subscope tree last
-  subscope tree 59d3cea2 --detail full --agent a70
+  subscope tree aa151f21 --detail full --agent a1b6
   subscope tree session.jsonl --at -5m             as it was five minutes ago
   subscope tree stream.jsonl hooks.jsonl --json    merge two sources of one session
   claude -p --output-format stream-json --verbose … | subscope tree -
 
 ~ marks what is inferred, ≥ a lower bound, — what is unknown. `subscope help attribution` explains the marks, `subscope help status` the states.")]
 pub(crate) struct TreeArgs {
-    /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources of one session are merged.
+    /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources of one session are merged;
+    /// several sessions are printed one after the other.
     #[arg(value_name = "TARGET", required = true, add = complete::target())]
     pub(crate) targets: Vec<TargetArg>,
     /// Set the level of detail: no agents, one line per agent, also one line per call and result, or everything.
@@ -111,7 +112,7 @@ pub(crate) struct VerifyArgs {
 #[command(after_long_help = "\
 Examples:
   subscope files
-  subscope files 59d3cea2
+  subscope files aa151f21
   subscope files last --json
 
 Only calls whose arguments name the file are known: what commands changed is not in the list.")]
@@ -133,9 +134,9 @@ pub(crate) struct FilesArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
-  subscope diff 59d3cea2 last
+  subscope diff aa151f21 last
   subscope diff before.jsonl after.jsonl --json
-  subscope diff last last --agent-a a3f2 --agent-b b81c
+  subscope diff last last --agent-a a1415 --agent-b a1b66
   subscope diff .subscope/iterations/a1b2c3d4_2024-01-15_10-30-45_fix .subscope/iterations/c0ffee12_2024-01-15_10-41-02_fix
 
 Agents with the same task (type and description, below paired parents) are paired. Remaining agents of the same type are paired in their order and marked ~.")]
@@ -169,7 +170,7 @@ pub(crate) struct DiffArgs {
 Examples:
   subscope export last --as trace
   subscope export last --as execution -o traces.json
-  subscope export 59d3cea2 --as checkpoint -o checkpoints/1
+  subscope export aa151f21 --as checkpoint -o checkpoints/1
   subscope export last --as html -o session.html
   subscope export last --as perfetto -o session.pftrace
   subscope export last --as atif -o trajectory.json
@@ -178,7 +179,8 @@ Examples:
   subscope export --all --since -1d --as otlp --to http://localhost:4318
   subscope export session.jsonl --as feed --shape uap --redact")]
 pub(crate) struct ExportArgs {
-    /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources of one session are merged.
+    /// The session: a path, a session id or prefix, `last`, or - for stdin. Several sources must be of one session; they
+    /// are merged.
     #[arg(value_name = "TARGET", required_unless_present = "all", add = complete::target())]
     pub(crate) targets: Vec<TargetArg>,
     /// Export every session that `ls` lists (otlp).
@@ -258,13 +260,13 @@ pub(crate) struct ImportArgs {
 #[command(after_long_help = "\
 Examples:
   subscope replay last
-  subscope replay 59d3cea2 --speed 4
+  subscope replay aa151f21 --speed 4
   subscope replay session.jsonl --step
   subscope replay last --plain --speed 100 | less
 
 In the terminal UI, space pauses and continues, [ and ] step by one event, { and } by a tenth of the session, < and > change the speed, ? lists all keys.")]
 pub(crate) struct ReplayArgs {
-    /// The session: a path, a session id or prefix, or `last`. Several sources of one session are merged.
+    /// The session: a path, a session id or prefix, or `last`. Several sources must be of one session; they are merged.
     #[arg(value_name = "TARGET", required = true, add = complete::target())]
     pub(crate) targets: Vec<TargetArg>,
     /// Set the speed: 2 is twice as fast (0.01 to 10000).
@@ -279,12 +281,14 @@ pub(crate) struct ReplayArgs {
 }
 
 /// Play a recorded session with eight subagents.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
   subscope demo
   subscope demo --speed 10
-  subscope demo --plain | less")]
+  subscope demo --plain | less
+  subscope demo --write ~/subscope-demo && subscope index ~/subscope-demo    store the session, to try other commands on it
+  subscope forget aa151f21                                                   remove it again")]
 pub(crate) struct DemoArgs {
     /// Set the speed: 2 is twice as fast (0.01 to 10000).
     #[arg(long, value_name = "N", default_value = "1", value_parser = value::parse_speed)]
@@ -292,4 +296,7 @@ pub(crate) struct DemoArgs {
     /// Print events one after the other instead of redrawing a tree; automatic if stdout is not a terminal.
     #[arg(long)]
     pub(crate) plain: bool,
+    /// Write the files of the session below this new folder instead of playing it.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["speed", "plain"])]
+    pub(crate) write: Option<PathBuf>,
 }

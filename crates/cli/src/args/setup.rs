@@ -74,6 +74,13 @@ pub(crate) enum HooksAction {
     /// again updates the hooks.
     Install(InstallArgs),
     /// Remove the hooks. A settings file that nobody else changed is restored byte for byte.
+    #[command(after_long_help = "\
+Examples:
+  subscope hooks remove                     from your settings of Claude Code
+  subscope hooks remove --harness all       from those of every harness that has a folder on this machine
+  subscope hooks remove --scope local       from those of this project, on this machine only
+
+`subscope hooks status` shows where hooks are; `subscope uninstall` removes them everywhere.")]
     Remove(ScopeArgs),
     /// Show the installed hooks, whether a hub answers, and how many events wait in the spool.
     Status(StatusArgs),
@@ -81,7 +88,15 @@ pub(crate) enum HooksAction {
 
 /// Arguments of `subscope hooks install`.
 #[derive(Args, Clone, Debug)]
-#[command(group(ArgGroup::new("receiver").args(["http", "otel"]).multiple(true)))]
+#[command(
+    group(ArgGroup::new("receiver").args(["http", "otel"]).multiple(true)),
+    after_long_help = "\
+Examples:
+  subscope hooks install                    for all your sessions of Claude Code
+  subscope hooks install --harness all      for every harness that has a folder on this machine
+  subscope hooks install --scope local      for this project, on this machine only
+  subscope hooks install --otel             let Claude Code send OpenTelemetry, too"
+)]
 pub(crate) struct InstallArgs {
     /// Settings file to use.
     #[command(flatten)]
@@ -124,6 +139,11 @@ pub(crate) struct ScopeArgs {
 
 /// Arguments of `subscope hooks status`.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope hooks status
+  subscope hooks status --harness codex
+  subscope hooks status --json | jq '.scopes[] | select(.installed) | .path'")]
 pub(crate) struct StatusArgs {
     /// Show only this harness. Default: Claude Code, and every harness that has a folder on this machine.
     #[arg(long, value_name = "HARNESS", value_parser = hooked_names(false))]
@@ -162,10 +182,11 @@ Examples:
   subscope config init                   create your settings file, with every setting commented out
   subscope config set watch.stall 5m     change a setting in your file
   subscope config path                   show the settings files
+  subscope config show watch.stall       show one setting; `watch` is all of a section
   subscope config show --json
   subscope config schema                 print the JSON Schema, for editors
 
-Each layer overrides the ones before it: defaults, your file, the project's .subscope/config.toml (in the nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options.
+Each layer overrides the ones before it: defaults, /etc/subscope/config.toml (of your organization), your file, the project's .subscope/config.toml (in the nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options. Nothing overrides the settings that your organization's file locks.
 
 All settings with an example or their default:
 
@@ -185,7 +206,11 @@ pub(crate) struct ConfigArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ConfigAction {
     /// Show every setting with its value and the layer that set it (the default).
-    Show,
+    #[command(visible_alias = "get")]
+    Show {
+        /// Show only this setting, or those of a section: `watch.stall`, `watch`.
+        key: Option<String>,
+    },
     /// Show the paths of the settings files, and which exist.
     Path,
     /// Print the JSON Schema of a settings file.
@@ -193,6 +218,13 @@ pub(crate) enum ConfigAction {
     /// Create your settings file, with every setting commented out.
     Init,
     /// Change one setting in your file, and keep everything else in it.
+    #[command(after_long_help = "\
+Examples:
+  subscope config set watch.stall 5m
+  subscope config set ui.theme contrast
+  subscope config set team.exclude '~/private,~/customers/*'
+
+`subscope config` shows all settings and their values, `subscope config --help` what each means.")]
     Set {
         /// The setting, for example `watch.stall`.
         key: String,
@@ -276,6 +308,11 @@ pub(crate) struct StatusLineSetup {
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum StatusLineAction {
     /// Set the status line in the settings, and keep everything else in them.
+    #[command(after_long_help = "\
+Examples:
+  subscope statusline install
+  subscope statusline install --scope local    for this project, on this machine only
+  subscope statusline install --replace        replace another status line, and keep it for `remove`")]
     Install {
         /// Set the settings file.
         #[arg(long, value_name = "SCOPE", value_parser = value::choice(SCOPES), default_value = "user")]

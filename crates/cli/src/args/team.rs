@@ -29,6 +29,11 @@ pub(crate) enum TeamCommand {
 
 /// Remove all sessions of a user from the team's store at once, through the server of --team.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope --team https://subscope.example.com --token-file admin-token team forget --user ana
+
+It needs the token of an admin. Delete the user's own token first: a machine that still forwards sends its sessions again.")]
 pub(crate) struct TeamForgetArgs {
     /// The user whose sessions are removed.
     #[arg(long, value_name = "NAME")]
@@ -37,6 +42,10 @@ pub(crate) struct TeamForgetArgs {
 
 /// Print a URL that signs one browser in to the page of the server of --team; it is valid for five minutes.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope --team https://subscope.example.com --token-file ~/.config/subscope/team-token team page --open
+  subscope --team settings team page")]
 pub(crate) struct TeamPageArgs {
     /// Open the URL in a browser.
     #[arg(long)]

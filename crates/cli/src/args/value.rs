@@ -191,8 +191,17 @@ pub(crate) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
 
 /// Returns the value parser of `--dialect`.
 pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
-    PossibleValuesParser::new(dialects().map(Dialect::as_str))
+    PossibleValuesParser::new(dialect_names())
         .try_map(|name| harness::dialect(&name).ok_or("an unknown dialect"))
+}
+
+/// Dialects of lines that subscope makes itself: nobody has a file of one.
+const INTERNAL_DIALECTS: [&str; 4] = ["stop-orders", "process-ends", "executions", "trajectories"];
+
+/// Returns the names of all dialects; the help leaves out those that are only ever internal.
+pub(crate) fn dialect_names() -> impl Iterator<Item = PossibleValue> {
+    let names = dialects().map(Dialect::as_str);
+    names.map(|name| PossibleValue::new(name).hide(INTERNAL_DIALECTS.contains(&name)))
 }
 
 /// Parses the speed factor of a replay: 0.01 to 10000.

@@ -50,19 +50,29 @@ pub(crate) fn run(args: &ConfigArgs, context: &mut Context) -> Result<(), CliErr
             return output::print_line(&format!("written: {}", path.display()), context);
         }
         Some(ConfigAction::Set { key, value }) => return set(key, value, context),
-        Some(ConfigAction::Show) | None => {}
+        Some(ConfigAction::Show { .. }) | None => {}
     }
+    let rows = if let Some(ConfigAction::Show { key: Some(key) }) = &args.action {
+        rows_of(key, &context.config)?
+    } else {
+        context.config.rows()
+    };
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
     if args.json {
-        output::print_json(&ConfigReport {
-            schema: SCHEMA,
-            settings: Some(context.config.rows()),
-            files: None,
-        })?;
+        output::print_json(&ConfigReport { schema: SCHEMA, settings: Some(rows), files: None })?;
     } else {
-        output::print(&settings_text(&context.config, charset))?;
+        output::print(&settings_text(&rows, charset))?;
     }
     context.config.take_error().map_or(Ok(()), Err)
+}
+
+/// Returns the row of a setting, or those of a section.
+fn rows_of(key: &str, config: &LoadedConfig) -> Result<Vec<SettingRow>, CliError> {
+    let is_in = |row: &SettingRow| {
+        row.key == key || row.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
+    };
+    let rows: Vec<SettingRow> = config.rows().into_iter().filter(is_in).collect();
+    if rows.is_empty() { Err(config::unknown(key)) } else { Ok(rows) }
 }
 
 /// Changes a setting in the user's file, and warns if a stronger layer overrides it.
@@ -89,6 +99,10 @@ fn commented(text: &str) -> String {
 
 fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
     let mut out = String::new();
+    if paths.all.iter().all(|file| file.layer != config::Layer::System) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{:<8} {} (not there)", config::Layer::System.as_str(), config::SYSTEM_FILE);
+    }
     for file in &paths.all {
         let state = if file.exists() { "there" } else { "not there" };
         let path = safe::line(&file.path.display().to_string(), charset);
@@ -113,10 +127,9 @@ fn paths_json(paths: &ConfigPaths) -> ConfigReport {
 }
 
 /// Formats the settings as TOML that can be read again, each with its origin in a comment.
-fn settings_text(config: &LoadedConfig, charset: Charset) -> String {
+fn settings_text(rows: &[SettingRow], charset: Charset) -> String {
     let (mut lines, mut section) = (Vec::new(), "");
-    let rows = config.rows();
-    for row in &rows {
+    for row in rows {
         let (own_section, name) = row.key.split_once('.').unwrap_or(("", &row.key));
         if own_section != section {
             section = own_section;
@@ -156,7 +169,7 @@ mod tests {
     #[test]
     fn show_names_the_layer_of_each_setting() {
         let folder = tempfile::tempdir().unwrap();
-        let text = settings_text(&loaded(folder.path()), Charset::Unicode);
+        let text = settings_text(&loaded(folder.path()).rows(), Charset::Unicode);
         insta::assert_snapshot!(text.replace(folder.path().to_str().unwrap(), ""), @r#"
         subagent_tracing_detail = "moderate"    # default
         code_tools = ["a\u001B"]                # project (/p/.subscope/config.toml:2)
@@ -219,6 +232,17 @@ mod tests {
     }
 
     #[test]
+    fn one_setting_or_section_is_shown_and_an_unknown_one_is_an_error() {
+        let config = LoadedConfig::default();
+        let shown = |key: &str| rows_of(key, &config).map(|rows| settings_text(&rows, Charset::Unicode));
+        assert_eq!(shown("watch.stall").unwrap(), "\n[watch]\nstall = \"3m\"  # default\n");
+        assert_eq!(shown("budget").unwrap().lines().count(), 4);
+        let error = shown("watch.stal").unwrap_err().to_string();
+        assert_eq!(error, "there is no setting \"watch.stal\"; did you mean watch.stall?");
+        assert!(shown("watch.").is_err() && shown("").is_err());
+    }
+
+    #[test]
     fn new_file_sets_nothing_and_names_everything() {
         let text = commented(SAMPLE);
         let all: toml::Table = text.parse().unwrap();
@@ -235,6 +259,7 @@ mod tests {
         let config = loaded(folder.path());
         let text = paths_text(&config.paths, Charset::Unicode);
         insta::assert_snapshot!(text.replace(folder.path().to_str().unwrap(), ""), @r"
+        system   /etc/subscope/config.toml (not there)
         user     /.config/subscope/config.toml (not there)
         project  /p/.subscope/config.toml (there)
         ");

@@ -73,6 +73,9 @@ const TWO_COLUMNS_FROM: usize = 60;
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
+    if let Some(folder) = &args.write {
+        return write(folder, context);
+    }
     let replay = Replay::new(load_recordings(), args.speed);
     let hub = Hub::start(Box::new(replay), Box::new(MemoryStore::new()), context.hub_options()?)?;
     let mut feed = hub.subscribe();
@@ -87,6 +90,16 @@ pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
         output::print(&format!("{}\n", render_summary(&tree, &context.style(None))))?;
     }
     output::print(&format!("\n{}", next_steps(screen_size(context).0)))
+}
+
+/// Writes the recording as a folder of Claude Code, and says how to read it.
+fn write(folder: &Path, context: &Context) -> Result<(), CliError> {
+    let failed = |error| CliError::because(format!("cannot write {}", folder.display()), error);
+    fs::create_dir(folder).map_err(failed)?;
+    write_recording(&folder.join("projects/demo")).map_err(failed)?;
+    output::print_line(&format!("written: {}", folder.display()), context)?;
+    context.info("`subscope index` with this folder stores the session aa151f21, `subscope forget aa151f21` removes it");
+    Ok(())
 }
 
 /// Returns the closing text with next commands, word-wrapped.

@@ -22,11 +22,13 @@ use super::{
 use crate::{hub_connection, prelude::*};
 
 /// What names of files and folders in the data folder begin with.
-const DATA: [&str; 10] = [
+const DATA: [&str; 12] = [
     "store.",
     "search.",
     "team.",
     "waiting-spans.db",
+    "otlp",
+    "forgotten.jsonl",
     "hub.",
     "token",
     "spool",

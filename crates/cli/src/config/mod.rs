@@ -327,9 +327,7 @@ pub(crate) fn did_you_mean<'k>(unknown: &str, known: impl Iterator<Item = &'k st
 pub(crate) fn parse(key: &str, text: &str) -> Result<Value, CliError> {
     let keys: Vec<String> = flatten(&Settings::default()).into_iter().map(|(key, _)| key).collect();
     if !keys.iter().any(|known| known == key) {
-        let meant = did_you_mean(key, keys.iter().map(String::as_str));
-        let error = CliError::usage(format!("there is no setting {key:?}{meant}"));
-        return Err(error.hint("`subscope config` shows all settings"));
+        return Err(unknown(key));
     }
     let mut values = SettingValue::Table(BTreeMap::new());
     values.set(key, SettingValue::of_variable(text.to_owned()));
@@ -337,6 +335,14 @@ pub(crate) fn parse(key: &str, text: &str) -> Result<Value, CliError> {
         Settings::deserialize(&values).map_err(|what| CliError::usage(format!("{key}: {what}")))?;
     let all = flatten(&settings);
     Ok(all.into_iter().find(|(known, _)| known == key).map(|(_, value)| value).unwrap_or_default())
+}
+
+/// Returns the error of a setting that does not exist.
+pub(crate) fn unknown(key: &str) -> CliError {
+    let keys: Vec<String> = flatten(&Settings::default()).into_iter().map(|(key, _)| key).collect();
+    let meant = did_you_mean(key, keys.iter().map(String::as_str));
+    let error = CliError::usage(format!("there is no setting {key:?}{meant}"));
+    error.hint("`subscope config` shows all settings")
 }
 
 /// Returns the environment variable of a setting: `SUBSCOPE_WATCH_STALL` for `watch.stall`.

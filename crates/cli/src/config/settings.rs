@@ -60,8 +60,8 @@ pub(crate) struct Settings {
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
     #[schemars(schema_with = "words::ascii_schema")]
     pub(crate) ascii: AsciiChoice,
-    /// Price file to add to the bundled table, in the form of `crates/cli/data/prices.toml`; relative to the
-    /// folder of the settings file. A regular file of at most 1 MiB.
+    /// Price file to add to the bundled table (`subscope help cost` shows its form); relative to the folder of the
+    /// settings file. A regular file of at most 1 MiB.
     #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
     #[schemars(with = "String", example = "prices.toml")]
     pub(crate) prices: Option<PathBuf>,
@@ -92,7 +92,7 @@ pub(crate) struct Settings {
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct WatchSettings {
-    /// Whether payloads are printed in full.
+    /// Print full payloads.
     pub(crate) verbose: bool,
     /// How often `watch` and `serve` report active agents: 1s to 60s.
     #[serde(deserialize_with = "words::heartbeat", serialize_with = "words::show_span")]
@@ -120,9 +120,9 @@ pub(crate) struct WatchSettings {
 #[serde(default)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct StoreSettings {
-    /// Whether transcripts are archived that the harness deletes.
+    /// Keep a copy of transcripts that the harness deletes.
     pub(crate) archive: bool,
-    /// Days that a session is kept after its last event; without it, for ever.
+    /// Delete a session this many days after its last event (default: never).
     #[serde(deserialize_with = "words::days")]
     #[schemars(range(min = 1), example = 365)]
     pub(crate) keep_days: Option<u32>,

@@ -36,6 +36,13 @@ pub(crate) fn rotate(path: &Path) {
     }
 }
 
+/// Returns the last error of a program in the log, without its hints.
+pub(super) fn last_error(path: &Path) -> Option<String> {
+    let log = fs::read(path).ok()?;
+    let log = String::from_utf8_lossy(&log);
+    log.lines().rev().find_map(|line| line.strip_prefix("subscope: ")).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;

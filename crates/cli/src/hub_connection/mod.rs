@@ -103,8 +103,8 @@ impl HubConnection {
         }
         let idle = format_duration(context.settings().hub.idle);
         let text = format!(
-            "a hub runs in the background now, and ends when nobody has needed it for {idle}; `subscope serve --stop` \
-             ends it, and with {NO_AUTOSTART}=1 none is started"
+            "started a background hub (it exits after {idle} without a client; `subscope serve --stop` ends it, \
+             {NO_AUTOSTART}=1 starts none)"
         );
         if self.is_first { context.info(&text) } else { context.debug(&text) }
     }
@@ -177,8 +177,11 @@ impl HubConnection {
                 // It ends with success if another process holds the store.
                 Some(status) if status.success() => is_locked = true,
                 Some(_) => {
+                    let why = log::last_error(&starter.log).map(|why| format!(": {why}")).unwrap_or_default();
                     let log = starter.log.display();
-                    return Err(NoHub::Failed(format!("the hub that was started has ended: see {log}")));
+                    return Err(NoHub::Failed(format!(
+                        "the hub that was started has ended{why} (see {log})"
+                    )));
                 }
                 None => {}
             }

@@ -69,7 +69,7 @@ pub(super) fn all() -> Vec<Tool> {
              detail, times), a page at a time.",
             &["agent"],
             json!({
-                "agent": text("The agent's id or the beginning of it; `root` for the main thread."),
+                "agent": text("The agent's id or the beginning of it; `root` for the main agent."),
                 "session": text("The session: its id, the beginning of its id, `self` or `last`. Without it the agent is looked for in \
                                  all sessions of the project; `root` is that of your own."), "limit": limit(CALLS), "after": after(),
             }),
@@ -92,7 +92,7 @@ pub(super) fn all() -> Vec<Tool> {
             &[],
             json!({
                 "session": session(),
-                "agent": text("Only events of this agent: its id or the beginning of it; `root` for the main thread."),
+                "agent": text("Only events of this agent: its id or the beginning of it; `root` for the main agent."),
                 "kinds": {
                     "type": "array", "items": { "type": "string" },
                     "description": "Only these kinds, for example tool.pre, tool.post, tool.failure, agent.message, reasoning, \

@@ -70,8 +70,7 @@ pub enum OpenError {
     Locked(PathBuf),
     /// Another version of this program created it.
     #[error(
-        "the store in {} has schema version {found}, this program reads only {}: delete store.db and search.db there, after \
-         exporting what you need with the version of subscope that wrote it",
+        "the store in {} has schema version {found}, this version of subscope reads 1 to {}",
         folder.display(),
         schema::VERSION
     )]

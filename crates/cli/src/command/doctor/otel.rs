@@ -43,7 +43,7 @@ fn check(title: &str, target: &OtelTarget, url: &str, how: &str) -> Check {
         }
         OtelTarget::File(file) => Check::ok(NAME, format!("{title} writes OpenTelemetry into {file}")),
         OtelTarget::Nowhere => {
-            Check::ok(NAME, format!("{title} sends no OpenTelemetry; it need not")).hint(how)
+            Check::ok(NAME, format!("OpenTelemetry from {title}: off (optional)")).hint(how)
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use subscope_model::StatsQuery;
 use subscope_query::Queries as _;
 use subscope_render::text::plural;
-use subscope_store::{OpenError, RepairError, Repaired, SqliteStore, TextIndex};
+use subscope_store::{Access, OpenError, RepairError, Repaired, SqliteStore, TextIndex};
 
 use crate::{
     command::watch::live::{self, ConnectedHub},
@@ -19,6 +19,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// transcripts, archive and received input.
 pub(super) fn repair(context: &Context) -> Result<(), CliError> {
     let folder = context.data_folder()?;
+    // This version cannot know what is damage in a newer one.
+    if let Err(error @ OpenError::OtherVersion { .. }) = SqliteStore::open(&folder, Access::Read, "", 0) {
+        return Err(error.into());
+    }
     let store = SqliteStore::find_damage(&folder)?;
     if let Some(what) = &store {
         // A hub that cannot be asked to exit holds the lock: opening the store then fails.

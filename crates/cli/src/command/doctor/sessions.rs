@@ -18,10 +18,24 @@ pub(super) fn homes(environment: &Environment) -> Vec<Check> {
     let homes = harnesses().flat_map(of);
     let (mut used, mut missing) = (Vec::new(), Vec::new());
     for (harness, home) in homes {
-        let is_there = home.is_chosen || home.folder.symlink_metadata().is_ok();
-        if is_there { &mut used } else { &mut missing }.push(check(harness, &home));
+        match home.is_chosen || home.folder.symlink_metadata().is_ok() {
+            true => used.push(check(harness, &home)),
+            false => missing.push((harness.title(), home.variable)),
+        }
     }
-    if used.is_empty() { missing } else { used }
+    if used.is_empty() { vec![none_is_there(&missing)] } else { used }
+}
+
+/// Reports that no harness has a folder. Each has a title and the variable that names its folder.
+fn none_is_there(harnesses: &[(&str, &str)]) -> Check {
+    let titles: Vec<&str> = harnesses.iter().map(|(title, _)| *title).collect();
+    let mut variables: Vec<&str> = harnesses.iter().map(|(_, variable)| *variable).collect();
+    variables.sort_unstable();
+    variables.dedup();
+    Check::warning("harnesses", format!("no folder of {}", titles.join(", "))).hint(format!(
+        "if one is elsewhere, set its variable: {}; paths as TARGET work without it",
+        variables.join(", ")
+    ))
 }
 
 fn check(harness: &dyn Harness, home: &Home) -> Check {
@@ -36,13 +50,12 @@ fn check(harness: &dyn Harness, home: &Home) -> Check {
                     .hint(format!("what it leaves out: {gaps}"))
             }
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound && home.is_chosen => {
-            Check::failure(name, format!("{folder} does not exist"))
-                .hint(format!("{variable} names it: correct or unset it"))
-        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Check::warning(name, format!("no {title} folder at {folder}"))
-                .hint(format!("set {variable} if it is elsewhere; paths as TARGET work without it"))
+            let broken = Check::failure(name, format!("{folder} does not exist"));
+            match home.is_chosen {
+                true => broken.hint(format!("{variable} names it: correct or unset it")),
+                false => broken.hint(format!("{title} made it: it is a link to nothing")),
+            }
         }
         Err(error) => Check::failure(name, format!("cannot read {folder}: {error}"))
             .hint(format!("run subscope as the user who runs {title}")),
@@ -132,6 +145,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let text = home.path().to_str().unwrap();
         assert_eq!(state(&[("HOME", text)]), CheckState::Warning);
+        let checks = homes(&Environment::of(Path::new("/"), &[("HOME", text)]));
+        assert_eq!(checks.len(), 1, "one line for all: {checks:?}");
+        assert!(checks[0].hint.as_ref().is_some_and(|hint| hint.contains("CLAUDE_CONFIG_DIR")), "{checks:?}");
         assert_eq!(state(&[("CLAUDE_CONFIG_DIR", &format!("{text}/none"))]), CheckState::Failure);
         assert_eq!(state(&[("CLAUDE_CONFIG_DIR", text)]), CheckState::Ok);
         fs::write(home.path().join(".claude"), "").unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use subscope_client::ClientError;
 use subscope_collect::archive::{Archive, Verified};
 use subscope_model::{Health, HubMode, Millis, Problem, parse_rfc3339};
-use subscope_render::text::plural;
+use subscope_render::text::{self, plural};
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
 use super::{super::hooks::status, Check};
@@ -28,11 +28,18 @@ pub(super) fn settings(config: &LoadedConfig) -> Vec<Check> {
     let mut checks: Vec<Check> =
         config.errors.iter().map(|error| Check::failure(name, error.to_string())).collect();
     checks.extend(config.warnings.iter().map(|warning| Check::warning(name, warning)));
+    let listen = config.settings.hub.listen;
+    if !listen.ip().is_loopback() {
+        let message = format!("hub.listen is {listen}: no command can start a background hub there");
+        checks.push(Check::warning(name, message).hint(
+            "write 127.0.0.1:7337 into the settings; `subscope serve --listen ADDRESS --token-file FILE` serves others",
+        ));
+    }
     if checks.is_empty() {
         let paths = config.paths.all.iter().filter(|path| path.exists());
         let files: Vec<String> = paths.map(|path| path.path.display().to_string()).collect();
         let message =
-            if files.is_empty() { "no file; the built-in ones hold".to_owned() } else { files.join(", ") };
+            if files.is_empty() { "no settings file; defaults apply".to_owned() } else { files.join(", ") };
         checks.push(Check::ok(name, message));
     }
     checks
@@ -84,8 +91,7 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
     }
     match SqliteStore::open(&folder, Access::Read, "", 0) {
         Ok(store) => {
-            let megabytes = store.bytes().unwrap_or(0) >> 20;
-            let says = format!("{megabytes} MB of rows in {}", folder.display());
+            let says = format!("{} of rows in {}", text::bytes(store.bytes().unwrap_or(0)), folder.display());
             match store.sessions_with_lost_trees() {
                 Ok(lost) if lost.is_empty() => Check::ok("store", says),
                 Ok(lost) => {

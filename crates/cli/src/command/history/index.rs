@@ -88,11 +88,11 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     } else {
         let time = text::duration(i64::try_from(total_ms).ok());
         output::print(&format!(
-            "{}, {} new or changed, {} MB read in {time}; the store takes {} MB in {}\n",
+            "{}, {} new or changed, {} read in {time}; the store takes {} in {}\n",
             text::plural(files, "file"),
             text::plural(sessions, "session"),
-            bytes >> 20,
-            store_bytes >> 20,
+            text::bytes(bytes),
+            text::bytes(store_bytes),
             folder.display(),
         ))?;
         if forgotten > 0 {

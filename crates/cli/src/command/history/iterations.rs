@@ -37,7 +37,7 @@ pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let lines = iterations.iter().map(|row| line(row, &style) + "\n");
     output::print(&lines.collect::<String>())?;
     if total > iterations.len() {
-        context.info("more with -n");
+        context.info("these are the newest; -n lists more");
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use subscope_model::{Problem, SessionId, SessionOrder, SessionRow};
 use subscope_query::ListQuery;
 use subscope_render::table::{SHORT_ID, render_sessions};
 
-use super::selected::SelectedSessions;
+use super::{NO_SESSIONS, selected::SelectedSessions};
 use crate::{args::value::Moment, command::target::roots, prelude::*};
 
 pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         let nothing = match (args.live, is_selected) {
             (true, _) => "nothing is at work",
             (false, true) => "no session is like that",
-            (false, false) => "no sessions yet",
+            (false, false) => NO_SESSIONS,
         };
         context.info(nothing);
         return context.report(&problems);
@@ -45,7 +45,10 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let style = context.style(None);
     output::print(&render_sessions(&page.sessions, &others, figure, context.now_ms(), &style))?;
     if page.next.is_some() {
-        context.info("more with -n");
+        context.info(&match page.sessions.len() {
+            0 => "there are sessions, and -n 0 lists none".to_owned(),
+            shown => format!("the first {shown} sessions; -n {} lists more", shown * 2),
+        });
     }
     context.report(&problems)
 }

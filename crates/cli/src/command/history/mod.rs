@@ -20,6 +20,9 @@ use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 use super::target::root_folders;
 use crate::{hub_connection, prelude::*};
 
+/// What a list or sum says on a machine without sessions.
+pub(super) const NO_SESSIONS: &str = "no sessions yet: `subscope demo` plays a recorded one, `subscope doctor` says where sessions are looked for";
+
 /// Returns the fingerprint of what stored rows were derived with: rule revision and prices. Rows with another one are
 /// derived again.
 pub(super) fn rows_fingerprint(context: &Context) -> Result<String, CliError> {

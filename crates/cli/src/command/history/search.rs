@@ -35,7 +35,7 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
         return output::print_json(&found);
     }
     if found.hits.is_empty() {
-        return Err(CliError::failed("nothing has all these words"));
+        return Err(CliError::failed("no matches"));
     }
     output::print(&render_hits(&found.hits, now, &context.style(None)))?;
     let more = if found.total_floor { "at least " } else { "" };

@@ -59,7 +59,7 @@ pub(in crate::command) fn one_agent(found: &[AgentName], prefix: &str) -> Result
     match found {
         [one] => Ok(one.clone()),
         [] => Err(CliError::failed(format!("no agent's id begins with {prefix:?}"))
-            .hint("SESSION/root names a session's main thread")),
+            .hint("SESSION/root names a session's main agent")),
         _ => Err(CliError::usage(format!("{prefix:?} is the beginning of several agents' ids"))
             .hint("give more of the id, or SESSION/AGENT")),
     }

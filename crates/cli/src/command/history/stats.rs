@@ -3,7 +3,7 @@
 use subscope_model::{StatsQuery, Text};
 use subscope_render::table::render_stats;
 
-use super::selected::SelectedSessions;
+use super::{NO_SESSIONS, selected::SelectedSessions};
 use crate::prelude::*;
 
 pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
     }
     if stats.total.sessions == 0 {
         let is_selected = query != StatsQuery { time_zone: query.time_zone.clone(), ..StatsQuery::default() };
-        context.info(if is_selected { "no session is like that" } else { "no sessions yet" });
+        context.info(if is_selected { "no session is like that" } else { NO_SESSIONS });
         return context.report(&stats.problems);
     }
     output::print(&render_stats(&stats, &context.style(None)))?;

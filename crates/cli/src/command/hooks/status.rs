@@ -198,6 +198,11 @@ fn rows(
                 Err(_) if choice == SettingsScope::Local => continue,
                 scope => scope?,
             };
+            // In the home folder, the file of the project is that of the user.
+            let is_listed = |row: &Row| row.harness == shown.0.name() && scope.path == Path::new(&row.path);
+            if scopes.iter().any(is_listed) {
+                continue;
+            }
             let (row, error) = row(name, &scope, context);
             scopes.push(row);
             first_error = first_error.or(error);
