@@ -169,6 +169,11 @@ impl Target {
             each(Seen::Folder(self.base()));
             return self.offer_bundle(folder, each);
         }
+        if let Some((at, _)) = bundle_of(folder) {
+            // The rows of one session, beside its files.
+            at.parent().into_iter().for_each(|above| each(Seen::Folder(above)));
+            return self.offer(folder, peeks, each);
+        }
         if !fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir()) {
             return;
         }
