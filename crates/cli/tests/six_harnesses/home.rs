@@ -1,4 +1,4 @@
-//! A home in which eight harnesses keep their sessions.
+//! A home in which nine harnesses keep their sessions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,8 +15,9 @@ use subscope_testkit::{
 
 use crate::common::json as parsed;
 
-/// Recordings of seven harnesses, each with what it has on disk and where that goes in the environment.
+/// Recordings of eight harnesses, each with what it has on disk and where that goes in the environment.
 pub(crate) const OTHERS: &[(&str, &str, &str)] = &[
+    ("cline/3.0.65/nested", "dot_cline", "home/.cline/data"),
     ("codex/0.169.0/v1_two_parallel", "sessions", "home/.codex/sessions"),
     ("copilot/1.0.102/two_parallel", "dot_copilot", "home/.copilot"),
     ("gemini/0.61.0/two_parallel", "dot_gemini_tmp", "home/.gemini/tmp"),

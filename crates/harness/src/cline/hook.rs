@@ -3,7 +3,7 @@
 //! Pitfalls: the root is the first agent without a parent. A teammate has none either, and an id that no other source has:
 //! what its payloads say is left to those.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ use subscope_model::{
     ToolClass, parse_rfc3339,
 };
 
-use super::tools::{self, OpenCall};
+use super::tools::{self, OpenCall, SpawnQueue};
 
 /// Decodes one log of payloads.
 #[derive(Debug)]
@@ -30,10 +30,7 @@ pub(super) struct Hooks {
 struct Known {
     root: Option<String>,
     calls: HashMap<String, OpenCall>,
-    /// Calls that start agents whose agent has not started, in order, with their owners.
-    starting: Vec<(String, String)>,
-    /// Teammates that have worked.
-    worked: HashSet<String>,
+    spawns: SpawnQueue,
 }
 
 /// One payload. Fields of all events together.
@@ -142,7 +139,8 @@ impl LineDecoder for Hooks {
                 let status =
                     if has_failed { AgentStatus::Failed } else { by_word.unwrap_or(AgentStatus::Completed) };
                 let report = out.raw(payload.turn.output_text).filter(|_| !has_failed);
-                let (evidence, error) = (EndEvidence::StopHook, out.raw(payload.error.message));
+                // It names its agent; the call whose result says the same may be a guess.
+                let (evidence, error) = (EndEvidence::Notification, out.raw(payload.error.message));
                 if is_root {
                     let text = report.or(error);
                     out.emit_made(Fact::TurnEnd { status, evidence, counts_run: false, text });
@@ -166,28 +164,22 @@ impl LineDecoder for Hooks {
 
 impl Known {
     fn start(&mut self, agent: &str, parent: &str, out: &mut Emitter<'_, '_>) {
-        let at = self.starting.iter().position(|(owner, _)| owner == parent);
-        let call = at.map(|at| self.starting.remove(at).1);
+        let call = self.spawns.start(agent, Some(parent));
         let is_of_root = self.root.as_deref() == Some(parent);
-        out.emit_made(Fact::Spawn(Spawn {
-            agent: Some(agent),
-            call: call.as_deref(),
-            parent: Some(if is_of_root { Parent::Root } else { Parent::Agent(parent) })
-                .filter(|_| self.root.is_some()),
-            starts: true,
-            ..Spawn::default()
-        }));
+        let parent = if is_of_root { Parent::Root } else { Parent::Agent(parent) };
+        let parent = Some(parent).filter(|_| self.root.is_some());
+        tools::emit_start(Spawn { agent: Some(agent), parent, ..Spawn::default() }, call, out);
     }
 
     fn begin<'a>(&mut self, agent: &str, call: &Call<'a>, out: &mut Emitter<'a, '_>) {
         let (id, name) = (call.id.filled(), call.name.get().unwrap_or_default());
-        let worked = &mut self.worked;
+        let spawns = &mut self.spawns;
         let (begin, open) =
-            tools::begin(id, name, call.input, out.line, &mut |mate| !worked.insert(mate.to_owned()));
+            tools::begin(id, name, call.input, out.line, &mut |mate| spawns.has_worked(mate, id));
         out.emit_made(Fact::CallBegin(begin));
         let Some(id) = id else { return };
         if open.class == ToolClass::Spawn && open.mate.is_none() {
-            self.starting.push((agent.to_owned(), id.to_owned()));
+            self.spawns.add(agent, id);
         }
         self.calls.insert(id.to_owned(), open);
     }
@@ -195,11 +187,12 @@ impl Known {
     fn end<'a>(&mut self, call: &Call<'a>, out: &mut Emitter<'a, '_>) {
         let id = call.id.filled();
         let open = id.and_then(|id| self.calls.remove(id));
-        self.starting.retain(|(_, starting)| Some(starting.as_str()) != id);
+        self.spawns.remove(id);
         // Its begin may be in no payload that was read.
         let class = tools::class(call.name.get().unwrap_or_default());
         let open = open.unwrap_or_else(|| OpenCall { class, ..OpenCall::default() });
-        let ended = tools::end(id, &open, call.output, call.error.filled().is_some());
+        let mut ended = tools::end(id, &open, call.output, call.error.filled().is_some());
+        ended.report = ended.report.filter(|_| self.spawns.is_certain(id));
         let mut end = ended.fact(out.raw(call.output), call.duration_ms.signed());
         end.name = call.name.filled();
         out.emit_made(Fact::CallEnd(end));

@@ -5,7 +5,7 @@
 //! a message that no model gave. Tokens of the input hold those of the cache. The prompt of a person is in a wrapper;
 //! the program puts results of teammates into the same.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ use subscope_model::{
 
 use super::{
     layout::SEPARATOR,
-    tools::{self, OpenCall},
+    tools::{self, OpenCall, SpawnQueue},
 };
 use crate::common::parts::{elements, string};
 
@@ -113,11 +113,11 @@ fn prompt_of(text: &str) -> Option<(&str, bool)> {
     Some((text, !text.starts_with(DELIVERED)))
 }
 
-/// Open calls of one conversation, and the teammates that have worked.
+/// Calls of one conversation.
 #[derive(Default)]
 struct Calls {
     open: HashMap<String, OpenCall>,
-    mates: HashSet<String>,
+    spawns: SpawnQueue,
 }
 
 impl LineDecoder for Messages {
@@ -200,9 +200,9 @@ fn answer<'a>(message: &Message<'a>, calls: &mut Calls, out: &mut Emitter<'a, '_
         match part.kind.get().unwrap_or_default() {
             "tool_use" => {
                 let (id, name) = (part.id.filled(), part.name.get().unwrap_or_default());
-                let Calls { open, mates } = calls;
+                let Calls { open, spawns } = calls;
                 let (begin, call) =
-                    tools::begin(id, name, part.input, out.line, &mut |mate| !mates.insert(mate.to_owned()));
+                    tools::begin(id, name, part.input, out.line, &mut |mate| spawns.has_worked(mate, id));
                 out.emit_made(Fact::CallBegin(begin));
                 open.extend(id.map(|id| (id.to_owned(), call)));
             }

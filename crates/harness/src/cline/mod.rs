@@ -168,6 +168,7 @@ impl Harness for Cline {
         &[
             "the file of an agent is written when the agent ends: of one that is killed the database has a row, and what `cline --json` prints its calls",
             "what `cline --json` prints names no session, and no agent in the lines of calls and tokens",
+            "neither that nor hooks say which of several calls of one message started which agent: without the files that is a guess by their order",
             "hooks do not name the teammates of a team; `subscope hooks` does not install them, as each is a program of its own",
             "whether the process of a session still lives is not looked at: a session that was killed is lost after its silence",
         ]

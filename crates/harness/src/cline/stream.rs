@@ -6,7 +6,7 @@
 //! have none either, and lines of their own, which are printed twice. Tokens name no agent: their sum is the session's,
 //! those of the root are in the last line (with those of teammates), those of an agent in the line behind its end.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ use subscope_model::{
 
 use super::{
     messages::Metrics,
-    tools::{self, OpenCall},
+    tools::{self, OpenCall, SpawnQueue},
 };
 
 /// Words of lines that change the state of agents, or of the session.
@@ -42,16 +42,15 @@ pub(super) struct Stream {
     root: Option<String>,
     /// Names of teammates, by the ids of their runs.
     mates: HashMap<String, String>,
-    /// Teammates that have worked.
-    worked: HashSet<String>,
     /// Agents that are about to make a call, in order.
     waiting: Vec<String>,
     /// Calls that run.
     calls: HashMap<String, RunningCall>,
-    /// Calls that start agents whose agent has not started, in order.
-    starting: Vec<(String, String)>,
+    spawns: SpawnQueue,
     /// Agents that have completed, and whose tokens were not read.
     ended: Vec<String>,
+    /// Agents that have ended with an error, of which the next line says more.
+    errors: Vec<String>,
     /// Tokens of teammates.
     tokens: HashMap<String, Usage>,
     /// Tokens of all responses.
@@ -142,11 +141,11 @@ impl Stream {
             session: hint.session.clone(),
             root: None,
             mates: HashMap::new(),
-            worked: HashSet::new(),
             waiting: Vec::new(),
             calls: HashMap::new(),
-            starting: Vec::new(),
+            spawns: SpawnQueue::default(),
             ended: Vec::new(),
+            errors: Vec::new(),
             tokens: HashMap::new(),
             sum: Usage::default(),
             since: None,
@@ -188,7 +187,10 @@ impl Stream {
                     self.ended.push(agent);
                 }
             }
-            "agent_error" => self.agent_end(&agent, AgentStatus::Failed, out),
+            "agent_error" => {
+                self.agent_end(&agent, AgentStatus::Failed, out);
+                self.errors.push(agent);
+            }
             _ => out.emit_of(claim, time, Fact::Activity),
         }
     }
@@ -196,12 +198,9 @@ impl Stream {
     fn spawned(&mut self, agent: &str, parent: Option<&str>, out: &mut Emitter<'_, '_>) {
         let is_mate = self.mates.values().any(|mate| mate == agent);
         let parent = parent.map(|parent| self.name_of(parent));
-        let own =
-            parent.as_ref().and_then(|parent| self.starting.iter().position(|(owner, _)| owner == parent));
-        let call = own.map(|at| self.starting.remove(at).1);
-        out.emit_made(Fact::Spawn(Spawn {
+        let call = self.spawns.start(agent, parent.as_deref());
+        let spawn = Spawn {
             agent: Some(agent),
-            call: call.as_deref(),
             parent: match parent.as_deref() {
                 Some(parent) if self.root.as_deref() == Some(parent) => Some(Parent::Root),
                 Some(parent) => Some(Parent::Agent(parent)),
@@ -209,10 +208,9 @@ impl Stream {
                 None => is_mate.then_some(Parent::Root),
             },
             name: is_mate.then(|| agent.into()),
-            starts: true,
-            is_origin: call.is_some(),
             ..Spawn::default()
-        }));
+        };
+        tools::emit_start(spawn, call, out);
     }
 
     fn agent_end(&self, agent: &str, status: AgentStatus, out: &mut Emitter<'_, '_>) {
@@ -220,8 +218,26 @@ impl Stream {
             // The last line says how the root ended.
             return out.emit_made(Fact::Activity);
         }
-        let (evidence, agent) = (EndEvidence::LastLine, Some(agent));
+        // An error may be that it was stopped: the next line says so.
+        let is_sure = status == AgentStatus::Completed;
+        let evidence = if is_sure { EndEvidence::Notification } else { EndEvidence::LastLine };
+        let agent = Some(agent);
         out.emit_made(Fact::AgentEnd(AgentEnd { agent, status, evidence, ..AgentEnd::default() }));
+    }
+
+    /// Emits what an error was, where one agent alone has one.
+    fn error(&mut self, status: AgentStatus, out: &mut Emitter<'_, '_>) {
+        let only = if self.errors.len() == 1 { self.errors.pop() } else { None };
+        self.errors.clear();
+        match only.filter(|agent| self.root.as_ref() != Some(agent)) {
+            Some(agent) => out.emit_made(Fact::AgentEnd(AgentEnd {
+                agent: Some(&agent),
+                status,
+                evidence: EndEvidence::Notification,
+                ..AgentEnd::default()
+            })),
+            None => out.emit(Fact::Heartbeat),
+        }
     }
 
     /// Returns the agent that makes a call now, and how that is known.
@@ -242,7 +258,9 @@ impl Stream {
             "content_start" if event.content_type.is("tool") => self.begin(event, named, out),
             "content_end" if event.content_type.is("tool") => self.end(event, out),
             "usage" => self.response(event.response_usage(), named, out),
+            "done" if named.is_none() && event.reason.is("aborted") => self.error(AgentStatus::Stopped, out),
             "done" => self.done(event, named, out),
+            "error" if named.is_none() => self.error(AgentStatus::Failed, out),
             _ => out.emit(Fact::Heartbeat),
         }
     }
@@ -258,15 +276,15 @@ impl Stream {
             }
             None => self.caller(is_spawn),
         };
-        let worked = &mut self.worked;
+        let spawns = &mut self.spawns;
         let (begin, open) =
-            tools::begin(id, name, event.input, out.line, &mut |mate| !worked.insert(mate.to_owned()));
+            tools::begin(id, name, event.input, out.line, &mut |mate| spawns.has_worked(mate, id));
         let is_team = open.mate.is_some();
         let claim = owner.as_ref().map_or(Claim::Silent, |(owner, basis)| self.claim(owner, *basis));
         out.emit_of(claim, out.head.time, Fact::CallBegin(begin));
         if let Some((id, (owner, basis))) = id.map(str::to_owned).zip(owner) {
             if is_spawn && !is_team {
-                self.starting.push((owner.clone(), id.clone()));
+                self.spawns.add(&owner, &id);
             }
             self.calls.insert(id, RunningCall { owner, basis, is_spawn, open });
         }
@@ -275,9 +293,10 @@ impl Stream {
     fn end<'a>(&mut self, event: &Event<'a>, out: &mut Emitter<'a, '_>) {
         let id = event.tool_call_id.filled();
         let call = id.and_then(|id| self.calls.remove(id));
-        self.starting.retain(|(_, starting)| Some(starting.as_str()) != id);
+        self.spawns.remove(id);
         let (owner, open) = call.map(|call| ((call.owner, call.basis), call.open)).unzip();
-        let ended = tools::end(id, &open.unwrap_or_default(), event.output, false);
+        let mut ended = tools::end(id, &open.unwrap_or_default(), event.output, false);
+        ended.report = ended.report.filter(|_| self.spawns.is_certain(id));
         let claim = owner.as_ref().map_or(Claim::Silent, |(owner, basis)| self.claim(owner, *basis));
         let fact = ended.fact(out.raw(event.output), event.duration_ms.signed());
         out.emit_of(claim, out.head.time, Fact::CallEnd(fact));

@@ -1,13 +1,16 @@
 //! Cline's tool calls and their results, and its words for endings.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    digest,
+    Emitter, digest,
     lenient::{Flag, LineText, Str},
 };
 use subscope_model::{
-    AgentStatus, CallBegin, CallEnd, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, ToolClass,
+    AgentStatus, CallBegin, CallEnd, Fact, Outcome, RawJson, Spawn, SpawnInput, SpawnMode, SpawnResult,
+    ToolClass,
 };
 
 use crate::common::{
@@ -90,6 +93,76 @@ pub(super) fn begin<'a>(
     (call, open)
 }
 
+/// Calls that start agents, until their agents start. Nothing that is printed or sent to a hook names the call of an agent:
+/// it is the one of its parent that waits for an agent, and where several do, a guess by their order. Lines may come twice.
+#[derive(Debug, Default)]
+pub(super) struct SpawnQueue {
+    /// Calls whose agent has not started, in order.
+    waiting: Vec<WaitingCall>,
+    /// Agents that have started: their calls, and whether no other can be it.
+    started: HashMap<String, Option<(String, bool)>>,
+    /// Teammates that have worked, with their first calls.
+    worked: HashMap<String, String>,
+}
+
+/// A call whose agent has not started.
+#[derive(Debug)]
+struct WaitingCall {
+    owner: String,
+    call: String,
+    /// Whether an agent before may have been its agent.
+    is_doubtful: bool,
+}
+
+impl SpawnQueue {
+    /// Whether a teammate has worked before it is called; remembers its first call.
+    pub(super) fn has_worked(&mut self, mate: &str, call: Option<&str>) -> bool {
+        let call = call.unwrap_or_default();
+        self.worked.entry(mate.to_owned()).or_insert_with(|| call.to_owned()) != call
+    }
+
+    /// Adds a call that starts an agent.
+    pub(super) fn add(&mut self, owner: &str, call: &str) {
+        if self.waiting.iter().all(|waiting| waiting.call != call) {
+            let (owner, call) = (owner.to_owned(), call.to_owned());
+            self.waiting.push(WaitingCall { owner, call, is_doubtful: false });
+        }
+    }
+
+    /// Removes a call that has ended.
+    pub(super) fn remove(&mut self, call: Option<&str>) {
+        self.waiting.retain(|waiting| Some(waiting.call.as_str()) != call);
+    }
+
+    /// Whether the agent of a call is known for certain.
+    pub(super) fn is_certain(&self, call: Option<&str>) -> bool {
+        self.started.values().flatten().any(|(known, is_only)| *is_only && Some(known.as_str()) == call)
+    }
+
+    /// Takes the call of an agent that starts; returns it, and whether no other can be its call.
+    pub(super) fn start(&mut self, agent: &str, parent: Option<&str>) -> Option<(&str, bool)> {
+        if !self.started.contains_key(agent) {
+            let is_of_parent = |waiting: &WaitingCall| Some(waiting.owner.as_str()) == parent;
+            let first = self.waiting.iter().position(is_of_parent).map(|at| self.waiting.remove(at));
+            let others = self.waiting.iter_mut().filter(|waiting| is_of_parent(waiting));
+            let has_others = others.map(|waiting| waiting.is_doubtful = true).count() > 0;
+            let call = first.map(|first| (first.call, !first.is_doubtful && !has_others));
+            self.started.insert(agent.to_owned(), call);
+        }
+        self.started.get(agent)?.as_ref().map(|(call, is_only)| (call.as_str(), *is_only))
+    }
+}
+
+/// Emits that an agent starts, by a call that may be a guess.
+pub(super) fn emit_start<'s>(spawn: Spawn<'s>, call: Option<(&'s str, bool)>, out: &mut Emitter<'_, '_>) {
+    let agent = spawn.agent;
+    let known = call.filter(|(_, is_only)| *is_only).map(|(call, _)| call);
+    out.emit_made(Fact::Spawn(Spawn { call: known, is_origin: known.is_some(), starts: true, ..spawn }));
+    if let Some((guessed, false)) = call {
+        out.emit_made(Fact::Spawn(Spawn { agent, call: Some(guessed), ..Spawn::default() }));
+    }
+}
+
 fn first_line<'a>(prompt: Option<RawJson<'a>>) -> Option<std::borrow::Cow<'a, str>> {
     let text = prompt?.text();
     let line: String = text.lines().next()?.chars().take(80).collect();
@@ -150,7 +223,7 @@ pub(super) struct Ended {
     pub(super) outcome: Outcome,
     /// How the agent that it started ended, where it waited for it.
     finished: Option<AgentStatus>,
-    report: Option<String>,
+    pub(super) report: Option<String>,
     is_refused: bool,
     open: OpenCall,
 }
