@@ -48,7 +48,7 @@ pub(crate) fn build_tree(
         // One that is lost may never have started.
         let has_run = match draft.state.status {
             AgentStatus::Pending | AgentStatus::Running => false,
-            AgentStatus::Lost => derivation.has_reported_start(number),
+            AgentStatus::Lost => !draft.intervals.is_empty(),
             AgentStatus::Completed | AgentStatus::Failed | AgentStatus::Stopped => draft.calls.is_empty(),
         };
         own[number].is_incomplete = is_unknown && has_run && !duplicates.has_agent(number);
@@ -155,11 +155,6 @@ impl Derivation<'_> {
     fn is_root_missing(&self) -> bool {
         let root = self.facts.agent(ROOT);
         self.facts.has_transcript && root.last_seen.is_none() && !root.is_warmup
-    }
-
-    /// Whether a source reports that an agent started, not only that it was to start.
-    fn has_reported_start(&self, number: AgentIndex) -> bool {
-        self.facts_of(self.identity(number)).any(|agent| agent.last_started.is_some())
     }
 
     fn build_row(

@@ -14,8 +14,8 @@ use subscope_decode::{
     lenient::{Flag, LineText, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, PromptKind, RawJson, Response, Sink,
-    SourceKind, Spawn, Usage,
+    AgentEnd, AgentStatus, Basis, Claim, Clock, EndEvidence, Fact, PromptKind, Response, Sink, SourceKind,
+    Spawn, Usage,
 };
 
 use super::{
@@ -101,16 +101,15 @@ struct Part<'a> {
     is_error: Flag,
 }
 
-/// What the program puts around the prompt of a person, and around what it says in the person's role.
-const PROMPT: (&str, &str) = ("<user_input", "</user_input>");
+/// What the program puts in front of the prompt of a person, and of what it says in the person's role.
+const PROMPT: &str = "<user_input";
 /// Beginning of what the program says there.
 const DELIVERED: &str = "System-delivered ";
 
-/// Returns the text of a prompt, and whether a person gave it; `None` where it is none.
-fn prompt_of(text: &str) -> Option<(&str, bool)> {
-    let (_, text) = text.strip_prefix(PROMPT.0)?.split_once('>')?;
-    let text = text.strip_suffix(PROMPT.1).unwrap_or(text);
-    Some((text, !text.starts_with(DELIVERED)))
+/// Whether a person gave a prompt; `None` where the text is none of the program's prompts.
+fn is_of_person(text: &str) -> Option<bool> {
+    let (_, text) = text.strip_prefix(PROMPT)?.split_once('>')?;
+    Some(!text.starts_with(DELIVERED))
 }
 
 /// Calls of one conversation.
@@ -168,14 +167,13 @@ fn user<'a>(message: &Message<'a>, is_agent: bool, calls: &mut Calls, out: &mut 
     }
     for raw in plain.into_iter().chain(parts.iter().filter_map(|part| part.text)) {
         let words = string(Some(raw)).unwrap_or_default();
-        let (asked, is_asked) = prompt_of(&words).unwrap_or((&words, is_agent));
+        let is_asked = is_of_person(&words).unwrap_or(is_agent);
         if std::mem::take(&mut is_first) {
             out.emit(Fact::TurnStart);
         }
         let what = if is_asked { PromptKind::Asked } else { PromptKind::Meta };
-        let json = serde_json::Value::from(asked).to_string();
-        let text = if asked == words { out.line.raw(raw) } else { RawJson { json: &json, offset: u64::MAX } };
-        out.emit_made(Fact::Prompt { prompt_id: message.id.filled(), text, what });
+        // With what is around it: its text is found again by its place.
+        out.emit_made(Fact::Prompt { prompt_id: message.id.filled(), text: out.line.raw(raw), what });
     }
     if is_first && parts.is_empty() {
         out.emit(Fact::Activity);
@@ -237,17 +235,17 @@ mod tests {
     #[test]
     fn prompts_of_a_person_are_told_from_those_of_the_program() {
         let cases = [
-            ("<user_input mode=\"act\">count</user_input>", Some(("count", true))),
-            ("<user_input>count", Some(("count", true))),
+            ("<user_input mode=\"act\">count</user_input>", Some(true)),
+            ("<user_input>count", Some(true)),
             (
                 "<user_input mode=\"act\">System-delivered teammate async run updates:\n- x</user_input>",
-                Some(("System-delivered teammate async run updates:\n- x", false)),
+                Some(false),
             ),
             ("count", None),
             ("<user_input", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(prompt_of(text), expected, "{text}");
+            assert_eq!(is_of_person(text), expected, "{text}");
         }
     }
 }
