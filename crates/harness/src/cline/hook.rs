@@ -23,11 +23,11 @@ use super::tools::{self, OpenCall, SpawnQueue};
 pub(super) struct Hooks {
     hint: Hint,
     /// What is known of each session.
-    sessions: HashMap<String, Known>,
+    sessions: HashMap<String, SessionHooks>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct SessionHooks {
     root: Option<String>,
     calls: HashMap<String, OpenCall>,
     spawns: SpawnQueue,
@@ -162,7 +162,7 @@ impl LineDecoder for Hooks {
     }
 }
 
-impl Known {
+impl SessionHooks {
     fn start(&mut self, agent: &str, parent: &str, out: &mut Emitter<'_, '_>) {
         let call = self.spawns.start(agent, Some(parent));
         let is_of_root = self.root.as_deref() == Some(parent);

@@ -51,20 +51,20 @@ struct Message<'a> {
     role: Str<'a>,
     content: Option<&'a RawValue>,
     ts: Num,
-    model_info: Model<'a>,
+    model_info: MessageModel<'a>,
     metrics: Option<Metrics>,
-    metadata: Metadata<'a>,
+    metadata: MessageMetadata<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Model<'a> {
+struct MessageModel<'a> {
     id: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct Metadata<'a> {
+struct MessageMetadata<'a> {
     display_role: Str<'a>,
 }
 
@@ -112,9 +112,9 @@ fn is_of_person(text: &str) -> Option<bool> {
     Some(!text.starts_with(DELIVERED))
 }
 
-/// Calls of one conversation.
+/// ConversationCalls of one conversation.
 #[derive(Default)]
-struct Calls {
+struct ConversationCalls {
     open: HashMap<String, OpenCall>,
     spawns: SpawnQueue,
 }
@@ -137,7 +137,7 @@ impl LineDecoder for Messages {
             let name = object.agent.is("teammate").then(|| own.into());
             out.emit_made(Fact::Spawn(Spawn { agent: Some(own), name, ..Spawn::default() }));
         }
-        let mut calls = Calls::default();
+        let mut calls = ConversationCalls::default();
         let all: Vec<Message<'_>> = elements(object.messages);
         for message in &all {
             out.head.time = message.ts.signed();
@@ -154,7 +154,7 @@ impl LineDecoder for Messages {
     }
 }
 
-fn user<'a>(message: &Message<'a>, is_agent: bool, calls: &mut Calls, out: &mut Emitter<'a, '_>) {
+fn user<'a>(message: &Message<'a>, is_agent: bool, calls: &mut ConversationCalls, out: &mut Emitter<'a, '_>) {
     let plain = message.content.filter(|raw| raw.get().starts_with('"'));
     let parts: Vec<Part<'a>> = elements(message.content);
     let mut is_first = true;
@@ -180,7 +180,7 @@ fn user<'a>(message: &Message<'a>, is_agent: bool, calls: &mut Calls, out: &mut 
     }
 }
 
-fn answer<'a>(message: &Message<'a>, calls: &mut Calls, out: &mut Emitter<'a, '_>) {
+fn answer<'a>(message: &Message<'a>, calls: &mut ConversationCalls, out: &mut Emitter<'a, '_>) {
     let parts: Vec<Part<'a>> = elements(message.content);
     let has_call = parts.iter().any(|part| part.kind.is("tool_use"));
     let is_said =
@@ -198,7 +198,7 @@ fn answer<'a>(message: &Message<'a>, calls: &mut Calls, out: &mut Emitter<'a, '_
         match part.kind.get().unwrap_or_default() {
             "tool_use" => {
                 let (id, name) = (part.id.filled(), part.name.get().unwrap_or_default());
-                let Calls { open, spawns } = calls;
+                let ConversationCalls { open, spawns } = calls;
                 let (begin, call) =
                     tools::begin(id, name, part.input, out.line, &mut |mate| spawns.has_worked(mate, id));
                 out.emit_made(Fact::CallBegin(begin));

@@ -66,12 +66,12 @@ struct Row<'a> {
     ended_at: Str<'a>,
     model: Str<'a>,
     cwd: Str<'a>,
-    metadata: Metadata<'a>,
+    metadata: RowMetadata<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct Metadata<'a> {
+struct RowMetadata<'a> {
     title: Str<'a>,
     session_history_origin: Origin<'a>,
 }

@@ -81,13 +81,13 @@ struct Line<'a> {
     /// Of the last line.
     finish_reason: Str<'a>,
     text: Option<&'a RawValue>,
-    model: Model<'a>,
+    model: PrintedModel<'a>,
     usage: Option<Metrics>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Model<'a> {
+struct PrintedModel<'a> {
     id: Str<'a>,
 }
 

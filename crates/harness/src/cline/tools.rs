@@ -36,10 +36,10 @@ pub(super) fn class(tool: &str) -> ToolClass {
     if tool == TEAM_RUN { ToolClass::Spawn } else { TOOLS.class(tool) }
 }
 
-/// Arguments of the tools that start agents.
+/// SpawnArguments of the tools that start agents.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct Arguments<'a> {
+struct SpawnArguments<'a> {
     task: Option<&'a RawValue>,
     agent_id: Str<'a>,
     run_mode: Str<'a>,
@@ -67,13 +67,13 @@ pub(super) fn begin<'a>(
 ) -> (CallBegin<'a>, OpenCall) {
     let json = input.map_or("", RawValue::get);
     let spawn = |json: &'a str| -> SpawnInput<'a> {
-        let arguments: Arguments<'a> = serde_json::from_str(json).unwrap_or_default();
+        let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
         SpawnInput { prompt: arguments.task.map(|raw| line.raw(raw)), ..SpawnInput::default() }
     };
     let mut call = TOOLS.begin(id, name, input, line, digest(name, json), spawn);
     let mut open = OpenCall::default();
     if name == TEAM_RUN {
-        let arguments: Arguments<'a> = serde_json::from_str(json).unwrap_or_default();
+        let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
         open.is_background = arguments.run_mode.is("async");
         open.mate = arguments.agent_id.filled().map(str::to_owned);
         open.is_again = open.mate.as_deref().is_some_and(has_worked);
