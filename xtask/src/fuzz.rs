@@ -67,6 +67,12 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("kimi_state", |name| name.contains("/kimi/") && name.ends_with("/state.json")),
     ("kimi_stream", |name| name.contains("/kimi/") && name.contains("/stdout")),
     ("kimi_hook", |name| name.contains("/kimi/") && name.ends_with("/hooks.jsonl")),
+    ("cline_messages", |name| name.contains("/dot_cline/") && name.ends_with(".messages.json")),
+    ("cline_rows", |name| {
+        name.contains("/dot_cline/") && !name.contains("messages") && name.ends_with(".json")
+    }),
+    ("cline_stream", |name| name.contains("/cline/") && name.contains("/stdout")),
+    ("cline_hook", |name| name.contains("/cline/") && name.ends_with("/hooks.jsonl")),
     ("pi_session", |name| name.contains("/dot_omp/")),
     ("pi_stream", |name| name.contains("/omp/") && name.contains("/stdout")),
     ("opencode_events", |name| name.contains("/opencode/") && name.contains("event")),

@@ -23,7 +23,7 @@ fn targets() -> Vec<PathBuf> {
         [fixtures::recordings(), fixtures::odd_recordings(), fixtures::stopped_recordings()].concat();
     let mut all: Vec<PathBuf> =
         claude.iter().flat_map(|recording| [recording.mains(), recording.streams()].concat()).collect();
-    for harness in ["codex", "copilot", "gemini", "kilo", "kimi", "omp", "opencode", "qwen"] {
+    for harness in ["cline", "codex", "copilot", "gemini", "kilo", "kimi", "omp", "opencode", "qwen"] {
         let mut found = Vec::new();
         let mut folders = vec![fixtures::root().join(harness)];
         while let Some(folder) = folders.pop() {
@@ -33,7 +33,8 @@ fn targets() -> Vec<PathBuf> {
                 let is_subagent = path.iter().any(|part| part.to_str().is_some_and(is_of_agent))
                     || subscope_harness::classify(&path).role == Role::Agent;
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                let is_kept = [".jsonl", ".db", ".log"].iter().any(|ending| name.ends_with(ending));
+                let is_kept =
+                    [".jsonl", ".messages.json", ".db", ".log"].iter().any(|ending| name.ends_with(ending));
                 if path.is_dir() {
                     folders.push(path);
                 } else if is_kept && !is_subagent && !name.starts_with("api-") && !name.starts_with("otel") {

@@ -42,6 +42,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("subscope$", "opens the terminal UI"),
     ("subscope watch", "follows sessions until it is ended"),
     ("subscope serve --open", "opens a browser"),
+    ("subscope serve --public-url", "serves until it is ended"),
+    ("ssh ", "needs another machine"),
     ("subscope serve &", "the test has started a hub"),
     ("SUBSCOPE_LOG=debug subscope serve", "serves until it is ended"),
     ("subscope jump", "needs a terminal of a session that runs"),

@@ -61,7 +61,7 @@ enum Way {
 }
 
 /// The sources of the other harnesses: the rows of the second table.
-const OTHERS: [(&str, &str, Way); 24] = [
+const OTHERS: [(&str, &str, Way); 26] = [
     ("Codex: rollouts", "codex/0.169.0/v1_two_parallel", Way::OnDisk("sessions", "home/.codex/sessions")),
     ("Codex: `exec --json`", "codex/0.169.0/v1_child_error", Way::Ingested("codex.exec", "stdout.jsonl")),
     (
@@ -110,6 +110,12 @@ const OTHERS: [(&str, &str, Way); 24] = [
     ("Kimi Code: `wire.jsonl`", "kimi/2.1.0/two_parallel", Way::OnDisk("dot_kimi", "home/.kimi-code")),
     ("Kimi Code: `stream-json`", "kimi/2.1.0/nested", Way::Ingested("kimi.stream", "stdout.jsonl")),
     ("Kimi Code: hooks", "kimi/2.1.0/background", Way::Ingested("kimi.hook", "hooks.jsonl")),
+    (
+        "Cline CLI: files and database",
+        "cline/3.0.65/two_parallel",
+        Way::OnDisk("dot_cline", "home/.cline/data"),
+    ),
+    ("Cline CLI: hooks", "cline/3.0.65/nested", Way::Ingested("cline.hook", "hooks.jsonl")),
     ("oh-my-pi: files", "omp/18.2.3/two_parallel", Way::OnDisk("dot_omp", "home/.omp/agent")),
     ("oh-my-pi: `--mode json`", "omp/18.2.3/nested", Way::Ingested("omp.stream", "stdout.jsonl")),
     ("Gemini CLI: chats", "gemini/0.61.0/two_parallel", Way::OnDisk("dot_gemini_tmp", "home/.gemini/tmp")),

@@ -34,6 +34,7 @@ fn recordings() -> Vec<PathBuf> {
     };
     let of = [
         "claude-code",
+        "cline",
         "codex",
         "copilot",
         "gemini",
@@ -112,6 +113,7 @@ const fn total(
 }
 
 const CLAUDE: &str = "claude-code/2.1.330/b-parallel";
+const CLINE: &str = "cline/3.0.65/two_parallel";
 const CODEX: &str = "codex/0.169.0/v1_two_parallel";
 const COPILOT: &str = "copilot/1.0.102/two_parallel";
 const GEMINI: &str = "gemini/0.61.0/two_parallel";
@@ -229,7 +231,25 @@ fn a_changed_number_is_found_in_every_total() {
     let known = harnesses().filter_map(|harness| harness.self_report()).flat_map(|report| report.totals);
     let untried: BTreeSet<&str> =
         known.map(|total| total.name).filter(|name| !tried.contains(name)).collect();
-    assert_eq!(untried, BTreeSet::from(["session (database)"]), "it is in no line: see the next test");
+    let others = BTreeSet::from(["metadata.usage", "session (database)"]);
+    assert_eq!(untried, others, "they are in no line: see the next tests");
+}
+
+#[test]
+fn a_changed_number_of_an_object_is_found() {
+    let env = env();
+    let copied = copy(&env, CLINE, &|line| Some(line.to_owned()));
+    assert_eq!(verify(&env, &copied).0, 0);
+    let is_object = |path: &&PathBuf| {
+        path.extension().is_some_and(|it| it == "json") && !path.to_str().unwrap().contains("messages")
+    };
+    let files = fixtures::files_below(&copied.join("dot_cline"));
+    let file = files.iter().find(is_object).unwrap();
+    let mut object = json(&fixtures::text(file));
+    object["metadata"]["usage"]["outputTokens"] = json!(28);
+    fs::write(file, object.to_string()).unwrap();
+    let (code, report) = verify(&env, &copied);
+    assert_eq!((code, places(&report)), (1, BTreeSet::from(["metadata.usage"])), "{report}");
 }
 
 #[test]

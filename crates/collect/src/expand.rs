@@ -1,16 +1,17 @@
 //! Turns a TARGET into files, grouped by session.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     path::{Path, PathBuf},
 };
 
-use subscope_harness::{Role, classify};
+use subscope_harness::{Role, classify, recognize};
 
 use crate::{
     CollectError, Found,
     list::{Kind, entries, is_harness_output, is_jsonl, is_recording_name},
     peek::Peeks,
+    read::read_head,
     target::{Seen, Target, stat},
 };
 
@@ -78,6 +79,29 @@ impl Expanded {
         let groups = self.groups.into_iter().chain(other.groups);
         let files = groups.flat_map(|group| group.files).collect();
         Self::of(files, self.skipped.into_iter().chain(other.skipped).collect())
+    }
+
+    /// Adds files whose lines name no session to the session of the other files, where these are of one session.
+    #[must_use]
+    pub fn with_anonymous(self) -> Self {
+        let mut sessions: BTreeSet<String> =
+            self.groups.iter().filter_map(|group| group.session.clone()).collect();
+        let mut anonymous: HashSet<PathBuf> = HashSet::new();
+        let unnamed = self.groups.iter().filter(|group| group.session.is_none());
+        for found in unnamed.flat_map(|group| &group.files).filter(|_| self.groups.len() > 1) {
+            let head = read_head(found.place()).unwrap_or_default();
+            match found.dialect.or_else(|| recognize(&head)) {
+                Some(dialect) if dialect.is_anonymous() => drop(anonymous.insert(found.path.clone())),
+                Some(dialect) => sessions.extend(dialect.session_of(&head)),
+                None => {}
+            }
+        }
+        let (Some(only), 1) = (sessions.pop_first(), sessions.len() + 1) else { return self };
+        let mut files: Vec<Found> = self.groups.into_iter().flat_map(|group| group.files).collect();
+        for found in files.iter_mut().filter(|found| anonymous.contains(&found.path)) {
+            found.what.session = Some(only.clone());
+        }
+        Self::of(files, self.skipped)
     }
 
     fn of(files: Vec<Found>, mut skipped: Vec<Skipped>) -> Self {

@@ -120,7 +120,8 @@ fn list(
         if bundle(&path).is_some() {
             let sessions = bundle::names(&path, since_ms).unwrap_or_default().into_iter();
             let named = |(path, _): (PathBuf, Millis)| {
-                Some((Role::Main, session_of(&root.harness.classify(&path)?)?, path))
+                let place = root.harness.classify(&path).filter(|place| place.role == Role::Main)?;
+                Some((Role::Main, session_of(&place)?, path))
             };
             found.extend(sessions.filter_map(named));
             continue;

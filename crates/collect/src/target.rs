@@ -97,6 +97,18 @@ impl Target {
         }
     }
 
+    /// Returns the folders of the TARGET's session below another: its rows in a bundle.
+    pub(crate) fn folders_below(&self, above: &Path) -> impl Iterator<Item = &Path> {
+        let folders = match self {
+            Self::Session(files) => files.folders.as_slice(),
+            Self::Tree { .. } | Self::File { .. } => &[],
+        };
+        folders
+            .iter()
+            .map(PathBuf::as_path)
+            .filter(move |folder| *folder != above && folder.starts_with(above))
+    }
+
     /// Returns the file if it belongs to the TARGET and exists.
     pub(crate) fn take(&self, path: &Path, peeks: &mut Peeks) -> Result<Option<Found>, Skipped> {
         let Some(mut place) = self.place(path) else { return Ok(None) };
@@ -168,6 +180,11 @@ impl Target {
         if harness::bundle(folder).is_some() {
             each(Seen::Folder(self.base()));
             return self.offer_bundle(folder, each);
+        }
+        if let Some((at, _)) = bundle_of(folder) {
+            // The rows of one session, beside its files.
+            at.parent().into_iter().for_each(|above| each(Seen::Folder(above)));
+            return self.offer(folder, peeks, each);
         }
         if !fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir()) {
             return;

@@ -28,6 +28,8 @@ pub struct DialectSpec {
     /// Whether each line of a file belongs to the session that it names, and only one that names none to the session of
     /// the file's path. Otherwise all lines of a file belong to one session.
     pub names_session: bool,
+    /// Whether no line names a session: a source belongs to the session that its reader knows.
+    pub is_anonymous: bool,
     /// Whether lines make sense without a path, so that programs may ingest them.
     pub is_ingestible: bool,
     /// Whether forks of the harness write the same lines: what another source says of the harness of a session counts more.
@@ -141,6 +143,7 @@ impl DialectSpec {
             is_object: false,
             is_main: false,
             names_session: false,
+            is_anonymous: false,
             is_ingestible: true,
             is_shared: false,
             safe_id,
@@ -183,6 +186,11 @@ impl Dialect {
     /// Whether each line of a file belongs to the session that it names.
     pub const fn names_session(self) -> bool {
         self.0.names_session
+    }
+
+    /// Whether no line names a session.
+    pub const fn is_anonymous(self) -> bool {
+        self.0.is_anonymous
     }
 
     /// Whether programs may ingest its lines.

@@ -8,6 +8,7 @@
 
 mod bundle;
 pub mod claude_code;
+pub mod cline;
 pub mod codex;
 mod common;
 pub mod copilot;
@@ -64,6 +65,7 @@ pub static HARNESSES: &[&dyn Harness] = &[
     &gemini::Gemini,
     &qwen::Qwen,
     &kimi::Kimi,
+    &cline::Cline,
     &pi::OMP,
     &pi::PI,
     &pi::OPENCLAW,

@@ -22,7 +22,6 @@ struct Program {
 const PROGRAMS: &[Program] = &[
     Program { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
     Program { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
-    Program { title: "Cline CLI", paths: &[".cline/data", "*.messages.json"] },
     Program { title: CLINE, paths: &["ui_messages.json", "api_conversation_history.json"] },
     Program { title: CURSOR, paths: &[".cursor/projects", ".cursor/chats"] },
     Program { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
@@ -120,8 +119,6 @@ struct Marks<'a> {
     ask: Str<'a>,
     role: Str<'a>,
     message: Option<&'a RawValue>,
-    messages: Option<IgnoredAny>,
-    agent: Str<'a>,
     tools: Option<&'a RawValue>,
     #[serde(rename = "apiKeySource")]
     api_key: Str<'a>,
@@ -215,10 +212,6 @@ const FIRST_MARKS: &[LineMark] = &[
         let has_no_type = line.kind.filled().is_none() && line.role.filled().is_some();
         has_no_type && line.message.is_some_and(|message| message.get().starts_with('{'))
     }),
-    ("\"messages\"", "Cline CLI", |line| {
-        let is_named = line.agent.filled().is_some() && line.session.filled().is_some();
-        is_named && line.messages.is_some()
-    }),
     ("\"say\"", CLINE, |line| line.kind.is("say") && line.say.filled().is_some() && line.ts.0.is_some()),
     ("\"ask\"", CLINE, |line| line.kind.is("ask") && line.ask.filled().is_some() && line.ts.0.is_some()),
 ];
@@ -283,7 +276,7 @@ mod tests {
         let qoder = format!(
             "{{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"sessionId\":\"{uuid}\",\"message\":{{\"role\":\"user\"}}}}\n{{\"type\":\"assistant\",\"uuid\":\"v\",\"sessionId\":\"{uuid}\",\"credits\":0.5,\"billable\":true,\"message\":{{}}}}\n"
         );
-        let cases: [(&str, &str, &str); 19] = [
+        let cases: [(&str, &str, &str); 18] = [
             ("/x/q.jsonl", &qoder, "Qoder"),
             (
                 "/x/q.jsonl",
@@ -315,11 +308,6 @@ mod tests {
                 "/x/r.jsonl",
                 r#"{"timestamp":"t","type":"session_meta","payload":{"id":"1","originator":"traex_cli"}}"#,
                 "TraeX",
-            ),
-            (
-                "/x/m.json",
-                "{\n  \"version\": 1,\n  \"agent\": \"lead\",\n  \"sessionId\": \"1\",\n  \"messages\": [],\n  \"x\": [",
-                "Cline CLI",
             ),
             ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
             ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),

@@ -136,13 +136,16 @@ impl BatchRead {
         batch
     }
 
-    /// Expands TARGETs and merges the results.
+    /// Expands TARGETs and merges the results. Files whose lines name no session belong to that of the others, if these are
+    /// of one.
     ///
     /// # Errors
     /// If a TARGET cannot be expanded.
     pub fn expand(targets: &[PathBuf]) -> Result<Expanded, CollectError> {
         let none = Expanded { groups: Vec::new(), skipped: Vec::new() };
-        targets.iter().try_fold(none, |all, target| Ok(all.merge(expand(target)?)))
+        let all: Result<Expanded, CollectError> =
+            targets.iter().try_fold(none, |all, target| Ok(all.merge(expand(target)?)));
+        all.map(Expanded::with_anonymous)
     }
 
     /// Reads standard input, or any other stream, as one more source with a name for problems.

@@ -505,3 +505,63 @@ fn renamed(id: &str, number: usize) -> String {
     let digits: String = format!("{:02}", number + 80);
     format!("{}{digits}", &id[..id.len() - 2])
 }
+
+/// Two agents of two calls of one message start in any order: what is printed and hooks do not say whose call is whose.
+#[test]
+fn agents_of_cline_that_start_in_another_order_keep_their_calls() {
+    let recording =
+        other_recordings().into_iter().find(|it| it.name() == "cline/3.0.65/two_parallel").unwrap();
+    let swapped = |part: Part| {
+        let mut lines = part.lines();
+        let is_start = |line: &Vec<u8>| {
+            let text = String::from_utf8_lossy(line);
+            text.contains("\"agent_start\"")
+                && !text.contains("gentId\":null")
+                && !text.contains("agent_id\":null")
+        };
+        let starts: Vec<usize> = (0..lines.len()).filter(|at| is_start(&lines[*at])).collect();
+        let [one, other] = starts[..] else { panic!("{starts:?}") };
+        lines.swap(one, other);
+        Part { bytes: lines.concat(), ..part }
+    };
+    let streams: Vec<Part> =
+        recording.streams.iter().flat_map(|files| OtherRecording::stream(files)).collect();
+    let swapped: Vec<Part> = streams.into_iter().map(swapped).collect();
+    for part in &swapped {
+        let alone = read(std::slice::from_ref(part), 1 << 20);
+        // Whose call is whose is a guess then; nothing else is.
+        let mut wrong = differences(&alone, &recording.truth, false);
+        wrong.retain(|what| !what.contains(" spawned_by: "));
+        assert_eq!(wrong, [""; 0], "{}", part.spec.label);
+        assert_eq!(alone["agents"].as_array().unwrap().len(), 3, "{alone:#}");
+    }
+    for parts in [[recording.disk(), swapped.clone()].concat(), [swapped, recording.disk()].concat()] {
+        assert_eq!(differences(&read(&parts, 1 << 20), &recording.truth, true), [""; 0]);
+    }
+}
+
+/// Of an agent that is killed the disk has a row; what is printed has its calls, and all tokens of the session.
+#[test]
+fn a_killed_agent_of_cline_has_what_each_source_has_of_it() {
+    let recording = other_recordings().into_iter().find(|it| it.name() == "cline/3.0.65/sigkill").unwrap();
+    let [stdout, hooks] = &recording.streams[..] else { panic!("{:?}", recording.streams) };
+    let (stdout, hooks) = (OtherRecording::stream(stdout), OtherRecording::stream(hooks));
+    let disk = recording.disk();
+    let figures = |parts: &[Part]| {
+        let tree = read(parts, 1 << 20);
+        let killed = &tree["agents"][2];
+        assert_eq!((&killed["status"], &killed["usage"]), (&"lost".into(), &Value::Null));
+        let sum = &tree["summary"]["usage"];
+        let unattributed = tree["summary"]["unattributed_usage"]["total_tokens"].as_u64();
+        (
+            killed["tool_calls"].as_u64().unwrap(),
+            sum["total_tokens"].as_u64().unwrap(),
+            sum["floor"] == true,
+            unattributed,
+        )
+    };
+    assert_eq!(figures(&disk), (0, 5_131, true, None));
+    assert_eq!(figures(&[disk.clone(), hooks.clone()].concat()), (2, 5_131, true, None));
+    assert_eq!(figures(&[disk.clone(), stdout.clone()].concat()), (2, 11_252, false, Some(6_121)));
+    assert_eq!(figures(&[stdout, hooks, disk].concat()), (2, 11_252, false, Some(6_121)));
+}

@@ -3,10 +3,11 @@
 //!
 //! A spawn call that was refused, or that nothing proves to have started an agent, makes none. An agent is linked to
 //! its spawn call by, best first: the harness's record or the agent's own lines; the call's result; the start that
-//! names the call; the order of hooks, if only one call can have started it; its exact prompt, the earliest call of
-//! equal prompts (design, "Identity where the wire gives little"); a parent with only one call that can have been it.
+//! names the call, unless that is not certain and the agent's prompt is the task of another call; the order of hooks,
+//! if only one call can have started it; its exact prompt, the earliest call of equal prompts (design, "Identity where
+//! the wire gives little"); a parent with only one call that can have been it.
 
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 
 use hashbrown::{HashMap, HashSet};
 use subscope_model::{AgentId, Millis, Outcome, SourceKind, SpawnMode, Text, ToolClass};
@@ -157,6 +158,9 @@ fn rank(facts: &Facts, agent_ref: AgentRef) -> u8 {
 /// Returns the spawn call of each agent's facts. Each call starts one agent.
 fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> HashMap<AgentRef, CallIndex> {
     let mut candidates: Vec<(LinkCertainty, Option<FactOrder>, CallIndex, AgentRef)> = Vec::new();
+    let task_of = |call: &CallFacts| call.spawn.as_ref().and_then(|spawn| best_value(&spawn.prompt));
+    let tasks: LazyCell<HashSet<Text>, _> =
+        LazyCell::new(|| facts.numbered_calls().filter_map(|(_, call)| task_of(call)).collect());
     for (agent_ref, agent) in (0..).zip(&facts.agents) {
         if let AgentKey::Call(call) = agent.key {
             candidates.push((LinkCertainty::Recorded, None, call, agent_ref));
@@ -167,6 +171,12 @@ fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> 
             if *is_certain {
                 candidates.push((LinkCertainty::Recorded, None, *call, agent_ref));
             } else if !is_other_tool {
+                // The task of another call is better evidence than a report that is not certain.
+                let task =
+                    best_value(&agent.prompt).filter(|task| task_of(call_facts).as_ref() != Some(task));
+                if task.is_some_and(|task| tasks.contains(&task)) {
+                    continue;
+                }
                 let at = agent.triggers.iter().map(|trigger| trigger.order).min();
                 candidates.push((LinkCertainty::Trigger, at, *call, agent_ref));
             }

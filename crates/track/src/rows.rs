@@ -44,9 +44,13 @@ pub(crate) fn build_tree(
     derivation.open_waiting_root(noted.as_ref(), &mut drafts);
     let activities = derivation.derive_activities(&drafts, noted.as_ref());
     for (number, draft) in drafts.iter().enumerate().skip(1) {
-        let is_unknown = own[number].usage.is_none() && own[number].messages == 0 && draft.calls.is_empty();
+        let is_unknown = own[number].usage.is_none() && own[number].messages == 0;
         // One that is lost may never have started.
-        let has_run = !draft.state.status.is_live() && draft.state.status != AgentStatus::Lost;
+        let has_run = match draft.state.status {
+            AgentStatus::Pending | AgentStatus::Running => false,
+            AgentStatus::Lost => !draft.intervals.is_empty(),
+            AgentStatus::Completed | AgentStatus::Failed | AgentStatus::Stopped => draft.calls.is_empty(),
+        };
         own[number].is_incomplete = is_unknown && has_run && !duplicates.has_agent(number);
     }
     own[0].is_incomplete = derivation.is_root_missing() && drafts.len() > 1 && !duplicates.has_agent(0);

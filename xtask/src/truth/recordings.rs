@@ -13,8 +13,9 @@ use super::score::{AgentAnswer, Answer};
 use crate::step::{output, program, root};
 
 /// The harnesses by their names in the registry, in the order of the page, with their titles.
-pub(super) const HARNESSES: [(&str, &str); 9] = [
+pub(super) const HARNESSES: [(&str, &str); 10] = [
     ("claude-code", "Claude Code"),
+    ("cline", "Cline CLI"),
     ("codex", "Codex"),
     ("copilot", "Copilot CLI"),
     ("gemini", "Gemini CLI"),
@@ -130,6 +131,10 @@ impl Recording {
                 let main = PathBuf::from("agents/main/wire.jsonl");
                 find(&folder.join("dot_kimi"), &|name| name == "state.json")?
                     .and_then(|state| Some(state.parent()?.join(main)))
+            }
+            "cline" => {
+                let main = format!("{}.messages.json", self.truth_json()?.session.id);
+                find(&folder.join("dot_cline"), &|name| name == main)?
             }
             "omp" => {
                 let main = format!("_{}.jsonl", self.truth_json()?.session.id);

@@ -136,7 +136,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
     assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
-    assert_eq!(config.rows().len(), 30);
+    assert_eq!(config.rows().len(), 33);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 

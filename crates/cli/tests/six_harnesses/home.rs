@@ -1,4 +1,4 @@
-//! A home in which eight harnesses keep their sessions.
+//! A home in which nine harnesses keep their sessions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,10 +15,11 @@ use subscope_testkit::{
 
 use crate::common::json as parsed;
 
-/// Recordings of seven harnesses, each with what it has on disk and where that goes in the environment.
+/// Recordings of eight harnesses, each with what it has on disk and where that goes in the environment.
 pub(crate) const OTHERS: &[(&str, &str, &str)] = &[
     ("codex/0.169.0/v1_two_parallel", "sessions", "home/.codex/sessions"),
     ("copilot/1.0.102/two_parallel", "dot_copilot", "home/.copilot"),
+    ("cline/3.0.65/nested", "dot_cline", "home/.cline/data"),
     ("gemini/0.61.0/two_parallel", "dot_gemini_tmp", "home/.gemini/tmp"),
     ("kimi/2.1.0/nested", "dot_kimi", "home/.kimi-code"),
     ("omp/18.2.3/nested", "dot_omp", "home/.omp/agent"),

@@ -1,4 +1,4 @@
-//! A home in which eight harnesses keep their sessions: every question is answered over all of them, one hub follows all of
+//! A home in which nine harnesses keep their sessions: every question is answered over all of them, one hub follows all of
 //! them at once, and no damage to their files takes anything away.
 
 #![cfg(unix)]
@@ -8,6 +8,7 @@
 mod common;
 mod damage;
 mod home;
+mod objects;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -161,9 +162,10 @@ fn every_question_is_answered_over_all_harnesses() {
     let listed = parsed(&env.run(&["ls", "--json"]).success());
     let rows = listed["sessions"].as_array().unwrap();
     let harnesses: BTreeSet<&str> = rows.iter().map(|row| row["harness"].as_str().unwrap()).collect();
-    let expected = ["claude-code", "codex", "copilot", "gemini", "kilo", "kimi", "omp", "opencode", "qwen"];
+    let expected =
+        ["claude-code", "cline", "codex", "copilot", "gemini", "kilo", "kimi", "omp", "opencode", "qwen"];
     assert_eq!(harnesses.iter().copied().collect::<Vec<_>>(), expected);
-    assert_eq!(rows.len(), 9);
+    assert_eq!(rows.len(), 10);
     let last = parsed(&env.run(&["tree", "last", "--json"]).success());
     assert_eq!(last["session"]["id"], rows[0]["id"], "{}", rows[0]);
     let stats = parsed(&env.run(&["stats", "--json"]).success());

@@ -123,11 +123,13 @@ impl Root {
             Vec::new()
         });
         for (session, _) in sessions {
-            let Some(name) = self.harness.classify(&session).and_then(|place| place.session) else {
-                continue;
-            };
+            let Some(place) = self.harness.classify(&session) else { continue };
+            let Some(name) = place.session.clone() else { continue };
             let files = self.harness.session_files(root, &session, &name);
-            if !self.live.contains(&files.main) {
+            if self.live.contains(&files.main) {
+                // Its rows may be written later than its files.
+                open(&session, place, state, out);
+            } else {
                 self.open_session(&files, state, out);
             }
         }

@@ -78,8 +78,13 @@ impl Scope for Targets {
 
     fn take_bundle(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Self { found, peeks, reported, .. } = self;
-        for (_, target) in found.iter().filter(|(_, target)| target.covers(path)) {
-            target.list_below(path, peeks, &mut |seen| notice(seen, reported, state, out));
+        for (_, target) in found {
+            if target.covers(path) {
+                target.list_below(path, peeks, &mut |seen| notice(seen, reported, state, out));
+            }
+            for rows in target.folders_below(path) {
+                target.list_below(rows, peeks, &mut |seen| notice(seen, reported, state, out));
+            }
         }
     }
 

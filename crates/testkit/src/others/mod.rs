@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use subscope_collect::{Found, expand, read::read_file};
-use subscope_harness::Role;
-use subscope_session::{SourceOrigin, SourceSpec};
+use subscope_harness::{Role, recognize};
+use subscope_session::{Dialect, SourceOrigin, SourceSpec};
 
 pub use self::compare::differences;
 use crate::{
@@ -28,6 +28,7 @@ struct Sources {
 }
 
 const HARNESSES: &[Sources] = &[
+    Sources { harness: "cline", on_disk: &["dot_cline"], streams: &["stdout", "hooks"], least: 8 },
     Sources { harness: "codex", on_disk: &["sessions"], streams: &["stdout", "hooks", "rpc"], least: 8 },
     Sources { harness: "copilot", on_disk: &["dot_copilot"], streams: &["stdout", "hooks"], least: 6 },
     Sources { harness: "gemini", on_disk: &["dot_gemini_tmp"], streams: &["stdout", "hooks"], least: 4 },
@@ -105,9 +106,9 @@ impl OtherRecording {
         found.groups.into_iter().flat_map(|group| group.files).map(found_part).collect()
     }
 
-    /// The files of one kind of stream.
+    /// The files of one kind of stream. Of those whose lines name no session the session is given.
     pub fn stream(files: &[PathBuf]) -> Vec<Part> {
-        files.iter().map(|file| Part::new(&name(file), fixtures::bytes(file))).collect()
+        files.iter().map(|file| stream_part(file)).collect()
     }
 
     /// Each source alone, then all together, each with a name.
@@ -123,6 +124,16 @@ impl OtherRecording {
         choices.push((format!("{} merged", self.name()), all));
         choices
     }
+}
+
+fn stream_part(file: &Path) -> Part {
+    let mut part = Part::new(&name(file), fixtures::bytes(file));
+    if recognize(&part.bytes).is_some_and(Dialect::is_anonymous) {
+        let truth = file.with_file_name("truth.json");
+        let truth: Value = serde_json::from_slice(&fixtures::bytes(&truth)).unwrap_or_default();
+        part.spec.session = truth["session"]["id"].as_str().map(str::to_owned);
+    }
+    part
 }
 
 /// A file as it was found on disk.
