@@ -40,20 +40,20 @@ pub(crate) struct Alert {
 }
 
 /// What a session is called by.
-struct SessionNames<'s> {
+struct AlertSession<'s> {
     id: &'s SessionId,
     cwd: Option<&'s str>,
     project: Option<&'s str>,
     title: Option<&'s str>,
 }
 
-impl<'s> From<&'s Session> for SessionNames<'s> {
+impl<'s> From<&'s Session> for AlertSession<'s> {
     fn from(Session { id, cwd, project, title, .. }: &'s Session) -> Self {
         Self { id, cwd: cwd.as_deref(), project: project.as_deref(), title: title.as_deref() }
     }
 }
 
-impl<'s> From<&'s SessionRow> for SessionNames<'s> {
+impl<'s> From<&'s SessionRow> for AlertSession<'s> {
     fn from(SessionRow { id, cwd, project, title, .. }: &'s SessionRow) -> Self {
         Self { id, cwd: cwd.as_deref(), project: project.as_deref(), title: title.as_deref() }
     }
@@ -61,7 +61,7 @@ impl<'s> From<&'s SessionRow> for SessionNames<'s> {
 
 impl Alert {
     fn of<'s>(
-        session: impl Into<SessionNames<'s>>,
+        session: impl Into<AlertSession<'s>>,
         agent: (&AgentId, String),
         what: &str,
         ink: Ink,
@@ -81,7 +81,7 @@ impl Alert {
     }
 
     /// The alert of an agent that needs a person.
-    fn of_need<'s>(session: impl Into<SessionNames<'s>>, need: &AgentNeed, at_ms: Millis) -> Self {
+    fn of_need<'s>(session: impl Into<AlertSession<'s>>, need: &AgentNeed, at_ms: Millis) -> Self {
         let (_, ink) = need_mark(need.group, Charset::Unicode.glyphs());
         Self::of(session, (&need.agent_id, need.title.to_string()), &need.words, ink, at_ms)
     }

@@ -33,7 +33,7 @@ pub(in super::super) struct Memory {
     /// Path of the file, with links resolved; bytes that are not Unicode are replaced.
     pub(in super::super) path: String,
     /// The text before the change, put together from these in order; `None` if there was no file.
-    pub(in super::super) before: Option<Vec<Piece>>,
+    pub(in super::super) before: Option<Vec<BeforePiece>>,
     /// SHA-256 of the text after the change, in hexadecimal. If the file has another text now, another program changed
     /// it, and `before` does not apply.
     pub(in super::super) after_sha256: String,
@@ -48,7 +48,7 @@ pub(in super::super) struct Memory {
 /// A part of the text before a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(in super::super) enum Piece {
+pub(in super::super) enum BeforePiece {
     /// Bytes of the text after the change, from the first to before the last.
     Kept(Range<usize>),
     /// Text that the change took out.
@@ -66,7 +66,7 @@ struct WholeTexts {
 }
 
 /// Returns `before`, made of pieces of `after`.
-fn pieces(before: &str, after: &str) -> Vec<Piece> {
+fn pieces(before: &str, after: &str) -> Vec<BeforePiece> {
     // Words with the sign that follows: the smallest difference of these keeps all that both have.
     let words = |text| str::split_inclusive(text, |c: char| !c.is_alphanumeric()).collect::<Vec<_>>();
     let (old, new) = (words(before), words(after));
@@ -79,8 +79,8 @@ fn pieces(before: &str, after: &str) -> Vec<Piece> {
     for difference in capture_diff_slices(Algorithm::Myers, &old, &new) {
         let (tag, was, is) = difference.as_tag_tuple();
         match tag {
-            DiffTag::Equal => pieces.push(Piece::Kept(starts[is.start]..starts[is.end])),
-            DiffTag::Delete | DiffTag::Replace => pieces.push(Piece::Removed(old[was].concat())),
+            DiffTag::Equal => pieces.push(BeforePiece::Kept(starts[is.start]..starts[is.end])),
+            DiffTag::Delete | DiffTag::Replace => pieces.push(BeforePiece::Removed(old[was].concat())),
             DiffTag::Insert => {}
         }
     }
@@ -104,9 +104,9 @@ impl Memory {
             return None;
         }
         let Some(pieces) = &self.before else { return Some(None) };
-        let piece = |piece: &Piece| match piece {
-            Piece::Kept(range) => text.get(range.clone()).map(str::to_owned),
-            Piece::Removed(removed) => Some(removed.clone()),
+        let piece = |piece: &BeforePiece| match piece {
+            BeforePiece::Kept(range) => text.get(range.clone()).map(str::to_owned),
+            BeforePiece::Removed(removed) => Some(removed.clone()),
         };
         pieces.iter().map(piece).collect::<Option<String>>().map(Some)
     }
@@ -346,8 +346,10 @@ mod tests {
             assert_eq!(continued.before(&further), Some(Some(before.to_owned())));
             assert_eq!(backup.continued(&memory, &further, after), None);
         }
-        let outside =
-            Memory { before: Some(vec![Piece::Kept(1..99)]), ..backup.memory(Some("{}"), "{}", Vec::new()) };
+        let outside = Memory {
+            before: Some(vec![BeforePiece::Kept(1..99)]),
+            ..backup.memory(Some("{}"), "{}", Vec::new())
+        };
         assert_eq!(outside.before("{}"), None, "a damaged backup");
     }
 
