@@ -6,7 +6,8 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let of_target = |key: &str| std::env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
-    if of_target("OS") == "linux" && of_target("ENV") == "gnu" {
+    let is_static = of_target("FEATURE").split(',').any(|feature| feature == "crt-static");
+    if of_target("OS") == "linux" && of_target("ENV") == "gnu" && !is_static {
         println!("cargo::rustc-link-arg-bins=-no-pie");
     }
 }

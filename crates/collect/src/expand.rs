@@ -86,6 +86,9 @@ impl Expanded {
     pub fn with_anonymous(self) -> Self {
         let mut sessions: BTreeSet<String> =
             self.groups.iter().filter_map(|group| group.session.clone()).collect();
+        if sessions.len() > 1 {
+            return self;
+        }
         let mut anonymous: HashSet<PathBuf> = HashSet::new();
         let unnamed = self.groups.iter().filter(|group| group.session.is_none());
         for found in unnamed.flat_map(|group| &group.files).filter(|_| self.groups.len() > 1) {
