@@ -17,7 +17,7 @@ use subscope_collect::{
     Found,
     follow::{FileEvent, FileId, Follow, FollowOptions, Watching},
 };
-use subscope_harness::{Role, Root, claude_code::ClaudeCode, codex::Codex};
+use subscope_harness::{Role, Root, claude_code::ClaudeCode, cline::Cline, codex::Codex};
 
 const SESSION: &str = "59d3cea2-8628-4065-a429-a6583bbe765a";
 const OTHER: &str = "69d3cea2-8628-4065-a429-a6583bbe765a";
@@ -176,6 +176,62 @@ fn follow_partial_line_then_rest_hands_over_all_bytes() {
     reader.until_text(&main, "{\"a\":1}\n{\"b\":2}\n");
     reader.until(|known| known.caught_up == 2);
     assert_eq!((reader.known.restarted, reader.known.gone), (0, 0));
+}
+
+/// A writer writes the log of its database, waits for the disk, and only then makes the commit visible, in memory that it
+/// shares: no watcher reports that.
+#[test]
+fn commit_that_becomes_visible_after_its_log_was_written_is_read() {
+    const ID: &str = "1795721277480_8ea7b";
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().canonicalize().unwrap().join("data");
+    let database = data.join("db/sessions.db");
+    fs::create_dir_all(database.parent().unwrap()).unwrap();
+    write(&data.join(format!("sessions/{ID}/{ID}.messages.json")), "{}");
+    let beside = |path: &Path, ending: &str| PathBuf::from(format!("{}{ending}", path.display()));
+    let connect = |path: &Path| {
+        let connection = rusqlite::Connection::open(path).unwrap();
+        connection.pragma_update(None, "journal_mode", "wal").unwrap();
+        connection
+    };
+    let writer = connect(&database);
+    writer
+        .execute_batch(
+            "CREATE TABLE sessions (session_id, parent_session_id, parent_agent_id, agent_id, prompt, status,
+               started_at, ended_at, model, cwd, metadata_json, updated_at)",
+        )
+        .unwrap();
+    let add = |connection: &rusqlite::Connection, id: &str, parent: Option<&str>| {
+        let row = "INSERT INTO sessions (session_id, parent_session_id, status, metadata_json, updated_at)
+                   VALUES (?1, ?2, 'running', '{}', '2026-11-26T19:28:07.661Z')";
+        connection.execute(row, (id, parent)).unwrap();
+    };
+    add(&writer, ID, None);
+    // The same database one commit later: its log begins with the bytes of this one.
+    let later = folder.path().join("later.db");
+    for ending in ["", "-wal", "-shm"] {
+        fs::copy(beside(&database, ending), beside(&later, ending)).unwrap();
+    }
+    let other = connect(&later);
+    add(&other, &format!("{ID}__agent_1"), Some(ID));
+    let [log, visible] = ["-wal", "-shm"].map(|ending| fs::read(beside(&later, ending)).unwrap());
+
+    let root = Root { harness: &Cline, folder: data.clone() };
+    let mut reader = Reader::new(Follow::roots(vec![root], FollowOptions::new(|| 0)).unwrap());
+    let rows = database.join(ID);
+    reader.until(|known| known.text(&rows).is_some_and(|text| text.contains(ID)));
+    let overwrite = |ending: &str, bytes: &[u8]| {
+        let mut file = OpenOptions::new().write(true).open(beside(&database, ending)).unwrap();
+        file.write_all(bytes).unwrap();
+    };
+    let before = reader.known.text(&rows).map(str::to_owned);
+    overwrite("-wal", &log);
+    for _ in 0..10 {
+        reader.round().unwrap();
+    }
+    assert_eq!(reader.known.text(&rows).map(str::to_owned), before, "it is not visible yet");
+    overwrite("-shm", &visible);
+    reader.until(|known| known.text(&rows).is_some_and(|text| text.contains("__agent_1")));
 }
 
 #[test]

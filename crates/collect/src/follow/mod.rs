@@ -21,6 +21,7 @@ mod targets;
 mod watch;
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -39,6 +40,9 @@ use watch::{Change, Watch};
 /// Interval at which followed files are checked where they cannot be watched, and folders are listed if that is cheap:
 /// short enough to appear live.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a bundle is looked at again after it was written, [`LOOK_EVERY`] apart. A database writes its log first, and
+/// what was written is visible only once it has reached the disk: no watcher reports that.
+const LOOKS_AFTER_WRITE: u8 = 3;
 /// The share of one core that listing may take where files cannot be watched: 1/50.
 const LISTING_SHARE: u32 = 50;
 /// How often everything is listed although files are watched. It bounds how long a change that no watcher reported
@@ -173,6 +177,14 @@ pub struct Follow {
     listing: Duration,
     /// Whether the watcher lost something.
     list_soon: bool,
+    /// Bundles that were written lately.
+    written: BTreeMap<PathBuf, WrittenBundle>,
+}
+
+/// A bundle that is to be looked at again.
+struct WrittenBundle {
+    looked: Pace,
+    looks_left: u8,
 }
 
 /// Which files are followed: TARGETs, or the live sessions below a folder.
@@ -261,6 +273,7 @@ impl Follow {
             listed: Pace::default(),
             listing: Duration::ZERO,
             list_soon: false,
+            written: BTreeMap::new(),
         }
     }
 
@@ -301,8 +314,10 @@ impl Follow {
     }
 
     fn round(&mut self, wait: Duration, out: &mut EventSink<'_>) -> Result<(), CollectError> {
-        let is_impatient =
-            self.is_short_of_news() || self.is_waiting_for_base() || self.state.files.has_unsettled();
+        let is_impatient = self.is_short_of_news()
+            || self.is_waiting_for_base()
+            || self.state.files.has_unsettled()
+            || !self.written.is_empty();
         let limit = if is_impatient { wait.min(LOOK_EVERY) } else { wait };
         let batch = self.state.watch.collect(limit);
         self.state.files.begin_round(self.now_ms());
@@ -311,6 +326,7 @@ impl Follow {
         self.looked.wait(waited);
         self.listed.wait(waited);
         self.state.files.refresh_unsettled(waited, out);
+        self.look_at_written(waited, out);
         self.list_soon |= batch.is_incomplete;
         let is_look_due = self.is_short_of_news() && self.looked.is_over(self.now_ms(), LOOK_EVERY);
         if batch.is_incomplete || is_look_due {
@@ -369,6 +385,26 @@ impl Follow {
         outcome
     }
 
+    fn take_bundle(&mut self, bundle: &Path, out: &mut EventSink<'_>) {
+        self.state.files.refresh_below(bundle, out);
+        self.scopes.iter_mut().for_each(|scope| scope.take_bundle(bundle, &mut self.state, out));
+    }
+
+    /// Looks again at bundles that were written lately, after the watcher was silent for this long.
+    fn look_at_written(&mut self, waited: Duration, out: &mut EventSink<'_>) {
+        let (now_ms, mut due) = (self.now_ms(), Vec::new());
+        self.written.retain(|bundle, written| {
+            written.looked.wait(waited);
+            if written.looked.is_over(now_ms, LOOK_EVERY) {
+                written.looked.restart(now_ms);
+                written.looks_left -= 1;
+                due.push(bundle.clone());
+            }
+            written.looks_left > 0
+        });
+        due.iter().for_each(|bundle| self.take_bundle(bundle, out));
+    }
+
     fn take_change(&mut self, change: &Change, out: &mut EventSink<'_>) {
         let path = &change.path;
         if self.state.files.is_open(path) {
@@ -378,8 +414,11 @@ impl Follow {
             return;
         }
         if let Some(bundle) = bundle_changed_by(path) {
-            self.state.files.refresh_below(&bundle, out);
-            return self.scopes.iter_mut().for_each(|scope| scope.take_bundle(&bundle, &mut self.state, out));
+            self.take_bundle(&bundle, out);
+            let mut looked = Pace::default();
+            looked.restart(self.now_ms());
+            self.written.insert(bundle, WrittenBundle { looked, looks_left: LOOKS_AFTER_WRITE });
+            return;
         }
         let Ok(metadata) = fs::symlink_metadata(path) else {
             if self.state.watch.forget(path) {
