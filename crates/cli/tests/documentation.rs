@@ -193,6 +193,12 @@ fn run_page(name: &str, text: &str, used: &mut BTreeSet<&'static str>) -> (usize
         let address = hub.as_ref().map_or(ADDRESS.to_owned(), |hub| format!("http://{}", hub.address));
         let script = format!("set -eo pipefail\n{}", script.replace(ADDRESS, &address));
         let ran = bash(&home).arg(&script).output().unwrap();
+        if script.contains("serve --stop")
+            && let Some(mut stopped) = hub.take()
+        {
+            // It answers no more, and is gone a moment later.
+            stopped.child.wait().unwrap();
+        }
         let (stdout, stderr) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         if !ran.status.success() || stderr.contains("panicked") {
             let stdout: String = stdout.chars().take(2000).collect();
