@@ -206,7 +206,7 @@ it("keeps up with 500 events a second", async () => {
 it("paints as soon as a page that does nothing", async () => {
   const few = await Server.over("b-parallel", "c-nested", "e-retries", "k-big");
   const html = await (await fetch(`${few.url}/`)).text();
-  const script = /src="(\/assets\/[^"]+\.js)"/.exec(html)?.[1] ?? "";
+  const script = /src="\.?(\/assets\/[^"]+\.js)"/.exec(html)?.[1] ?? "";
   const paint = async (path: string, rows: boolean): Promise<{ first: number; rows: number }> => {
     const all: { first: number; rows: number }[] = [];
     for (let round = 0; round < 15; round++) {
