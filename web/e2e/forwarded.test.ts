@@ -83,7 +83,7 @@ it("is in a frame of a page that the settings name, and of no other", async () =
   await server.kill();
   server.configure("");
   await server.run();
+  await server.hasRead();
   await page.reload();
-  await page.waitForTimeout(500);
   expect(await page.frameLocator("iframe").locator("#app").count()).toBe(0);
 });

@@ -5,7 +5,6 @@
 //! took out (an earlier hook or status line).
 
 use std::{
-    fmt,
     fs::{self, DirBuilder},
     hash::Hasher,
     ops::Range,
@@ -154,12 +153,6 @@ pub(in super::super) struct SettingsBackup {
     hooks: &'static dyn HookSupport,
     kind: Backups,
     file: PathBuf,
-}
-
-impl fmt::Debug for SettingsBackup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SettingsBackup").field("kind", &self.kind).field("file", &self.file).finish()
-    }
 }
 
 impl SettingsBackup {
