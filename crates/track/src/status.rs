@@ -452,12 +452,15 @@ impl Derivation<'_> {
             }
             Some(_) | None => {}
         }
+        // Of ends at one time, the last line of the most detailed source counts, whichever source was read first.
         if let Some((order, class, status, evidence)) =
-            endings.iter().max_by_key(|(order, class, ..)| (order.time, *class))
+            endings.iter().max_by_key(|(order, class, status, _)| {
+                (order.time, *class, Reverse(order.kind), order.offset, *status)
+            })
         {
             let mut state = DerivedState::new(*status, Some(evidence));
             let is_said = |turn: &&TurnFact| *class == 2 && turn.order == *order && turn.status == *status;
-            let said = self.facts.turns.iter().find(is_said).and_then(|turn| turn.text.clone());
+            let said = self.facts.turns.iter().filter(is_said).filter_map(|turn| turn.text.clone()).max();
             if *status == AgentStatus::Failed {
                 state.error = said.or_else(|| self.last_text(root));
             } else {
