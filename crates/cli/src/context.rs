@@ -123,6 +123,11 @@ impl Context {
         (self.clock)()
     }
 
+    /// The time in microseconds since 1970, as the store has it.
+    pub(crate) fn now_us(&self) -> u64 {
+        u64::try_from(self.now_ms()).unwrap_or(0) * 1000
+    }
+
     /// Returns the time zone of days and of displayed times: that of the settings, else of `TZ`, else of the machine, else
     /// UTC. The first call warns of a `TZ` that names none.
     pub(crate) fn zone(&self) -> &Zone {

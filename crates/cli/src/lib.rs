@@ -7,6 +7,7 @@ mod clock;
 mod command;
 mod config;
 mod context;
+mod data_files;
 mod environment;
 mod forward;
 mod hub_connection;

@@ -47,6 +47,23 @@ fn bash_accepts_what_init_prints_and_completes_commands() {
     assert!(stdout.contains("complete") && stdout.contains("$(subscope_prompt)"), "{stdout}");
 }
 
+#[test]
+fn what_init_prints_calls_the_program_by_its_path() {
+    let env = env();
+    let folder = env.path("tmp/it's here");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_subscope"), folder.join("subscope")).unwrap();
+    // The name then means nothing.
+    let script = "eval \"$(subscope init bash)\"; PATH=/usr/bin:/bin; subscope_prompt; echo \"code $?\"; \
+        COMP_WORDS=(subscope unin); COMP_CWORD=1; COMP_TYPE=9; _clap_complete_subscope subscope unin \"\" 2> /dev/null; \
+        echo \"${COMPREPLY[@]}\"";
+    let mut bash = env.command_of("bash");
+    bash.args(["--norc", "-c", script]).env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+    let ran = bash.output().unwrap();
+    let stdout = String::from_utf8_lossy(&ran.stdout);
+    assert!(stdout.ends_with("code 0\nuninstall\n"), "{stdout}{}", String::from_utf8_lossy(&ran.stderr));
+}
+
 /// Returns the candidates for the last word of a line, as bash asks for them.
 fn candidates(env: &TestEnv, words: &[&str]) -> Vec<String> {
     let mut command = env.command();

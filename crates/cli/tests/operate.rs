@@ -79,6 +79,131 @@ fn a_copy_of_the_data_folder_is_the_whole_store_on_any_machine() {
     assert_eq!(answers(&other).2, before.2);
 }
 
+/// Runs a command on another data folder.
+fn of_store(env: &TestEnv, folder: &Path, command: &str) -> serde_json::Value {
+    let folder = folder.to_str().unwrap();
+    json(
+        &env.run(&[&["--store", folder], command.split(' ').collect::<Vec<_>>().as_slice()].concat())
+            .success(),
+    )
+}
+
+#[test]
+fn a_backup_is_whole_while_a_hub_writes_and_is_the_store_where_it_is_restored() {
+    let env = used();
+    run(&env, "index --archive", &[]).success();
+    env.write("config/subscope/config.toml", "color = \"never\"\n");
+    let copy = env.path("tmp/copy");
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    let before = answers(&env);
+    run(&env, "backup", &[&copy]).success();
+    let whole = |list: Vec<serde_json::Value>| list.into_iter().map(without_kept_time).collect::<Vec<_>>();
+    let copied = || whole(listed(of_store(&env, &copy, "ls --json -n 100")));
+    assert_eq!(copied(), whole(before.0.clone()), "while the hub runs");
+    stop(&env, serving);
+
+    // Where there is nothing yet, and with input that waited.
+    assert_eq!(run_with_stdin(&env, "hook", &[], END).code, Some(0));
+    let waiting = env.path("tmp/waiting");
+    run(&env, "backup", &[&waiting]).success();
+    let other = self::env();
+    let printed = run(&other, "restore", &[&waiting]).success();
+    assert!(printed.starts_with("3 sessions restored"), "{printed}");
+    assert_eq!(fs::read_to_string(other.path("config/subscope/config.toml")).unwrap(), "color = \"never\"\n");
+    let serving = Serving::start(&other, "");
+    serving.has_read();
+    stop(&other, serving);
+    let tree = json(&run(&other, "tree 5fc6934e --json", &[]).success());
+    assert_eq!(tree["agents"][0]["status"], "completed", "the hook that waited: {tree}");
+    let (list, stats, hits) = answers(&other);
+    assert_eq!((list.len(), stats, hits), (before.0.len(), before.1.clone(), before.2));
+
+    // On the machine itself: what was forgotten since stays forgotten, and its archived file is gone.
+    let recorded =
+        before.0.iter().find(|row| row["harness"] == "claude-code" && row["tool_calls"] != 0).unwrap();
+    let id = recorded["id"].as_str().unwrap();
+    run(&env, &format!("forget {id}"), &[]).success();
+    let archived = |env: &TestEnv| files_below(&env.path("data/subscope/archive"));
+    assert_eq!(archived(&env), 0, "the recorded session is the one with files");
+    let ran = run(&env, "restore", &[&copy]);
+    assert!(
+        ran.stderr.contains("the store that was there is in ") && ran.stderr.contains("replaced-"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("1 session forgotten since"), "{}", ran.stderr);
+    assert!(ran.success().starts_with("2 sessions restored"));
+    assert_eq!(archived(&env), 0);
+    run(&env, "index", &[]).success();
+    let rest: Vec<_> = before.0.iter().filter(|row| row["id"] != id).map(|row| row["id"].clone()).collect();
+    let now: Vec<_> = answers(&env).0.iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(now, rest);
+    assert_eq!(copied(), whole(before.0), "the copy is as it was");
+}
+
+/// A row that is not saved yet has none.
+fn without_kept_time(mut row: serde_json::Value) -> serde_json::Value {
+    row.as_object_mut().unwrap().remove("kept_at_ms");
+    row
+}
+
+fn files_below(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { 1 }).sum()
+}
+
+#[test]
+fn a_damaged_store_is_replaced_by_a_backup() {
+    let env = used();
+    let before = answers(&env);
+    let copy = env.path("tmp/copy");
+    run(&env, "backup", &[&copy]).success();
+    fs::write(
+        env.path("data/subscope/store.db"),
+        "no database at all, but long enough to be one".repeat(500),
+    )
+    .unwrap();
+    run(&env, "ls", &[]);
+    run(&env, "restore", &[&copy]).success();
+    run(&env, "index", &[]).success();
+    assert_eq!(answers(&env), before);
+}
+
+#[test]
+fn what_cannot_be_backed_up_or_restored_says_why_and_changes_nothing() {
+    let env = used();
+    let store = env.path("data/subscope");
+    let (full, empty) = (env.path("tmp/full"), env.path("tmp/empty"));
+    env.write("tmp/full/mine.txt", "mine");
+    fs::create_dir(&empty).unwrap();
+    let inside = store.join("copy");
+    let says = |command: &str, folder: &Path, code: i32, why: &str| {
+        let ran = run(&env, command, &[folder]);
+        assert_eq!(ran.code, Some(code), "{command}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{command}: {}", ran.stderr);
+    };
+    says("backup", &full, 1, "is not empty");
+    says("backup", &inside, 2, "is in the data folder itself");
+    says("restore", &empty, 1, "there is no store in");
+    says("restore", &store, 2, "is no folder beside the data folder");
+    says("restore", &inside, 2, "is no folder beside the data folder");
+    assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
+    run(&env, "backup", &[&empty]).success();
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    says("restore", &empty, 1, "another process writes the store");
+    stop(&env, serving);
+    let newer = rusqlite::Connection::open(empty.join("store.db")).unwrap();
+    newer.pragma_update(None, "user_version", 1_000).unwrap();
+    drop(newer);
+    says("restore", &empty, 1, "has schema version 1000");
+    assert_eq!(answers(&env).0.len(), 3);
+    let nothing = self::env();
+    let ran = run(&nothing, "backup", &[&nothing.path("tmp/copy")]);
+    assert_eq!((ran.code, ran.stderr.contains("there is no store in")), (Some(1), true), "{}", ran.stderr);
+}
+
 /// Sets the schema version of a store.
 fn set_version(env: &TestEnv, version: i64) -> i64 {
     let db = rusqlite::Connection::open(env.path("data/subscope/store.db")).unwrap();

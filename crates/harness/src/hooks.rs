@@ -308,7 +308,7 @@ pub fn runs_ours(command: &str, word: &str) -> bool {
 }
 
 /// Quotes a word for sh (POSIX, "Shell Command Language", 2.2.2) if that is needed.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_owned();

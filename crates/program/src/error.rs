@@ -9,7 +9,7 @@ use std::{
 use subscope_collect::CollectError;
 use subscope_export::ImportError;
 use subscope_render::{Charset, safe};
-use subscope_store::OpenError;
+use subscope_store::{OpenError, RepairError};
 
 /// Class of an error; decides the exit code (design, "Exit codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,11 @@ impl<E: Error + Send + Sync + 'static> From<E> for CliError {
         let is_input = cause.downcast_ref().is_some_and(is_input);
         let kind = if is_input { ErrorKind::Input } else { ErrorKind::Failed };
         let hint = cause.downcast_ref().and_then(CollectError::hint);
-        let hint = hint.or_else(|| cause.downcast_ref().and_then(store_hint));
+        let repair = || match cause.downcast_ref()? {
+            RepairError::Open(error) => store_hint(error),
+            RepairError::Store(_) => None,
+        };
+        let hint = hint.or_else(|| cause.downcast_ref().and_then(store_hint)).or_else(repair);
         Self { kind, cause, hint }
     }
 }
@@ -150,7 +154,8 @@ fn store_hint(error: &OpenError) -> Option<String> {
              the store, which alone has what programs published and sessions without a transcript"
                 .to_owned(),
         ),
-        OpenError::Missing(_) | OpenError::Locked(_) | OpenError::Damaged { .. } => None,
+        OpenError::Locked(_) => Some("`subscope serve --stop` ends the hub that holds it".to_owned()),
+        OpenError::Missing(_) | OpenError::Damaged { .. } => None,
     }
 }
 

@@ -25,8 +25,8 @@ pub use days::{DayCost, ModelFigures, agent_figures, cost_of_day, tool_figures};
 pub use forward_log::{ForwardLog, Forwarded};
 pub use memory::MemoryStore;
 pub use sqlite::{
-    Access, DamagedSessions, Location, OpenError, ReadSnapshot, RepairError, Repaired, SetAside,
-    SharedHistory, SqliteStore, StoredRev, is_disk_full,
+    Access, DamagedSessions, Location, OpenError, ReadSnapshot, RepairError, Repaired, Restored, SetAside,
+    SharedHistory, SqliteStore, StoredRev, copy_database, is_disk_full,
 };
 use subscope_model::{
     Agent, AgentId, AgentName, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery,

@@ -207,6 +207,38 @@ pub(crate) struct ForgetArgs {
     pub(crate) before: Option<Moment>,
 }
 
+/// Copy the store with its archive and your settings to a folder.
+///
+/// A hub may run meanwhile: each database is copied as it is at one moment, and input that waits for the hub is copied too. The
+/// full-text index is left out, which a hub builds again. The copy is a data folder: `--store FOLDER` looks into it. Only you
+/// can read it.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope backup ~/subscope-backup
+  subscope --store ~/subscope-backup ls       look into it")]
+pub(crate) struct BackupArgs {
+    /// The folder: a new or an empty one.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Put a copy made by `backup` in place of the store.
+///
+/// The store that is there is set aside in the data folder, and its name printed. Archived files, input that waits for a hub, and
+/// settings stay, and those of the copy are added where there are none. What you made subscope forget since stays forgotten.
+/// The copy is not changed.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  subscope restore ~/subscope-backup
+  subscope index                              read what is new since")]
+pub(crate) struct RestoreArgs {
+    /// The folder that `backup` wrote.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+}
+
 /// Print one line for a prompt or status bar.
 ///
 /// Shows the agents at work, what they wait for, and cost.

@@ -63,6 +63,8 @@ Set up:
   config       Show or change settings
   index        Read new and changed transcripts into the store
   forget       Remove sessions from the store
+  backup       Copy the store with its archive and your settings to a folder
+  restore      Put a copy made by `backup` in place of the store
   bug-report   Print a report for a bug, without text of agents
   uninstall    List what subscope wrote on this machine, and undo it
   completions  Print the completion script for a shell
@@ -157,6 +159,8 @@ pub(crate) enum CliCommand {
     Answer(AnswerArgs),
     Index(IndexArgs),
     Forget(ForgetArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     Serve(ServeArgs),
     Export(ExportArgs),
     Import(ImportArgs),

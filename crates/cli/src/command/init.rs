@@ -3,12 +3,13 @@
 use std::{ffi::OsString, io, path::Path};
 
 use clap_complete::env::{self, EnvCompleter, Shells};
+use subscope_harness::quoted;
 
 use crate::prelude::*;
 
 /// Variable with which the shell asks for completions.
 pub(crate) const COMPLETE: &str = "SUBSCOPE_COMPLETE";
-/// The program's name, found by the shell's search path.
+/// The program's name.
 const PROGRAM: &str = "subscope";
 /// The shells that may ask for completions: those of which it is tested what they do with a candidate.
 pub(crate) const SHELLS: Shells<'static> = Shells(&[&QuotingBash, &env::Zsh, &env::Fish]);
@@ -49,7 +50,7 @@ fi
 
 const BASH_PROMPT: &str = r#"
 # Shows agents at work before the prompt.
-subscope_prompt() { subscope status --live 2>/dev/null; }
+subscope_prompt() { PROGRAM status --live 2>/dev/null; }
 case "$PS1" in
   *subscope_prompt*) ;;
   *) PS1='$(subscope_prompt)'"$PS1" ;;
@@ -58,7 +59,7 @@ esac
 
 const ZSH_PROMPT: &str = r#"
 # Shows agents at work at the right of the prompt.
-subscope_prompt() { local line="$(subscope status --live 2>/dev/null)"; print -rn -- "${line//\%/%%}"; }
+subscope_prompt() { local line="$(PROGRAM status --live 2>/dev/null)"; print -rn -- "${line//\%/%%}"; }
 setopt prompt_subst
 [[ "$RPROMPT" == *subscope_prompt* ]] || RPROMPT='$(subscope_prompt)'"${RPROMPT:+ $RPROMPT}"
 "#;
@@ -66,7 +67,7 @@ setopt prompt_subst
 const FISH_PROMPT: &str = r"
 # Shows agents at work at the right of the prompt.
 function subscope_prompt
-    subscope status --live 2>/dev/null
+    PROGRAM status --live 2>/dev/null
 end
 if not functions --query fish_right_prompt
     function fish_right_prompt
@@ -83,10 +84,13 @@ pub(crate) fn run(args: InitArgs) -> Result<(), CliError> {
     };
     let completer =
         SHELLS.completer(shell).ok_or_else(|| CliError::failed(format!("unknown shell {shell}")))?;
+    // By its path: the name may be that of a launcher, which a prompt would start each time.
+    let program = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
+    let program = program.as_deref().unwrap_or(PROGRAM);
     output::to_stdout(|mut out| {
-        completer.write_registration(COMPLETE, PROGRAM, PROGRAM, PROGRAM, &mut out)?;
+        completer.write_registration(COMPLETE, PROGRAM, PROGRAM, program, &mut out)?;
         if !args.no_prompt {
-            out.write_all(prompt.as_bytes())?;
+            out.write_all(prompt.replace("PROGRAM", &quoted(program)).as_bytes())?;
         }
         Ok(())
     })
@@ -116,7 +120,7 @@ impl EnvCompleter for QuotingBash {
         let script = BASH_REGISTRATION
             .replace("NAME", name)
             .replace("BIN", program)
-            .replace("COMPLETER", completer)
+            .replace("COMPLETER", &quoted(completer))
             .replace("VAR", variable);
         writeln!(out, "{script}")
     }

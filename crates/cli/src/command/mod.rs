@@ -1,6 +1,7 @@
 //! The commands, one module each; [`run()`] dispatches, after checking settings for the commands that rely on them.
 
 pub(crate) mod answer;
+mod backup;
 mod bug_report;
 mod config;
 mod demo;
@@ -91,6 +92,8 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Doctor(args) => doctor::run(*args, context),
         CliCommand::Init(args) => init::run(*args),
         CliCommand::Statusline(args) => statusline::run(args, context),
+        CliCommand::Backup(args) => backup::back_up(args, context),
+        CliCommand::Restore(args) => backup::restore(args, context),
         CliCommand::Uninstall(args) => uninstall::run(*args, context),
         CliCommand::BugReport(args) => bug_report::run(args, context),
         CliCommand::Help(args) => help::run(args, context),

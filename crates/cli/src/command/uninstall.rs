@@ -19,25 +19,8 @@ use super::{
     hooks::{self, Backups, Scope},
     statusline,
 };
-use crate::{hub_connection, prelude::*};
+use crate::{data_files::known_in, hub_connection, prelude::*};
 
-/// What names of files and folders in the data folder begin with.
-const DATA: [&str; 12] = [
-    "store.",
-    "search.",
-    "team.",
-    "waiting-spans.db",
-    "otlp",
-    "forgotten.jsonl",
-    "hub.",
-    "token",
-    "spool",
-    "inbox",
-    "archive",
-    "backup",
-];
-/// What repairs leave in the data folder.
-const ASIDE: &str = "damaged-";
 /// What names in the state folder begin with.
 const STATE: [&str; 3] = ["hub.", "hooks", "status-line"];
 /// The file in the settings folder.
@@ -183,9 +166,9 @@ fn undo(scope: &Scope, context: &Context) -> Result<(), CliError> {
 
 /// Returns the files of the data folder and of the settings folder.
 fn data_files(context: &Context) -> Result<Vec<PathBuf>, CliError> {
-    let is_data = |name: &str| begins_with(&DATA)(name) || name.starts_with(ASIDE);
     let config = context.environment.config_folder().unwrap_or_default();
-    Ok([known_in(&context.data_folder()?, is_data), known_in(&config, begins_with(&SETTINGS))].concat())
+    Ok([crate::data_files::data_files(&context.data_folder()?), known_in(&config, begins_with(&SETTINGS))]
+        .concat())
 }
 
 /// Returns the size of the data, and how many sessions it has.
@@ -226,15 +209,6 @@ fn agrees(question: &str) -> Result<bool, CliError> {
 
 fn begins_with(names: &'static [&'static str]) -> impl Fn(&str) -> bool {
     move |name| names.iter().any(|known| name.starts_with(known))
-}
-
-/// Returns the files and folders in a folder whose names are known, in order.
-fn known_in(folder: &Path, is_known: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let known = entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_known));
-    let mut paths: Vec<PathBuf> = known.map(|entry| entry.path()).collect();
-    paths.sort_unstable();
-    paths
 }
 
 /// Deletes files and folders, and the folders that are empty then.

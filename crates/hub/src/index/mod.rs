@@ -211,6 +211,20 @@ pub fn forget(
         Err(failed) => return Err(failed),
     }
     texts.forget(sessions)?;
+    forget_archived(store, archive, sessions)?;
+    // The rows last: after an interruption they show what is still to be removed.
+    Ok(store.forget(sessions)?)
+}
+
+/// Removes the archived files of sessions.
+///
+/// # Errors
+/// If the archive cannot be read or written, or has a file that cannot be read: it may be of one of them.
+pub fn forget_archived(
+    store: &SqliteStore,
+    archive: &Archive,
+    sessions: &[SessionId],
+) -> Result<(), IndexError> {
     let all: HashSet<&SessionId> = sessions.iter().collect();
     for source in store.sources()?.iter().filter(|source| all.contains(&source.session)) {
         archive.remove(&source.path).map_err(IndexError::Archive)?;
@@ -223,11 +237,9 @@ pub fn forget(
         }
     }
     if let Some(Skipped { path, why }) = unread.into_iter().next() {
-        // It may be of one of these sessions.
         return Err(IndexError::Archive(io::Error::other(format!("{}: {why}", path.display()))));
     }
-    // The rows last: after an interruption they show what is still to be removed.
-    Ok(store.forget(sessions)?)
+    Ok(())
 }
 
 /// Removes the sessions past their retention, and returns their number.

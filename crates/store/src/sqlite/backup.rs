@@ -1,9 +1,10 @@
-//! Backup of the store: a copy in a folder of its own, for what no transcript gives back (received input, rows of deleted
-//! transcripts, events), if the pages of the store itself are lost.
+//! Copies of the store: the daily backup in a folder of its own, for what no transcript gives back (received input, rows of
+//! deleted transcripts, events), if the pages of the store itself are lost; and those that a person makes and restores.
 //!
-//! The copy is a store: `forget` opens it as one, and a repair reads its rows after those of the damaged file.
+//! A copy is a store: `forget` opens the backup as one, and a repair reads its rows after those of the damaged file.
 
 use std::{
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
@@ -11,10 +12,13 @@ use std::{
 
 use subscope_model::{Millis, SessionId};
 
+use rusqlite::Connection;
+
 use super::{
-    Access, FILE, Location, OpenError, SqliteStore, create_private_folder, private_file_options, rows,
+    Access, FILE, LOCK, Location, OpenError, SetAside, SqliteStore, connect, create_private_folder, forget,
+    lock, private_file_options, query::select, rows,
 };
-use crate::{StoreError, StoreResult};
+use crate::{RepairError, StoreError, StoreResult};
 
 /// Folder of the backup in the data folder, and the file in which it is written.
 const FOLDER: &str = "backup";
@@ -23,6 +27,9 @@ const NEW_FILE: &str = "store.db.new";
 const MAX_AGE_MS: Millis = 24 * 3_600_000;
 /// A backup takes at most this share of the free space, as a divisor: hooks need the rest.
 const SHARE_OF_FREE: u64 = 2;
+
+/// Folder in which a copy is made ready to replace the store.
+const RESTORING: &str = "restoring";
 
 /// Path of the backup's database.
 pub(super) fn path(folder: &Path) -> PathBuf {
@@ -50,16 +57,98 @@ impl Location {
         }
         let new = backup.with_file_name(NEW_FILE);
         create_private_folder(&folder.join(FOLDER))?;
-        // SQLite writes into an empty file; made here for its mode.
-        let file = private_file_options().truncate(true).open(&new)?;
-        let copied = store.db.execute("VACUUM INTO ?1", [new.to_string_lossy()]);
-        let written = copied.map_err(StoreError::from).and_then(|_| Ok(file.sync_all()?));
-        if let Err(error) = written {
-            fs::remove_file(&new)?;
-            return Err(error);
-        }
+        copy(&store.db, &new)?;
         fs::rename(&new, &backup)?;
         Ok(true)
+    }
+}
+
+/// Copies a database as it is at one moment, also while another process writes it, to a new file with mode 0600.
+///
+/// # Errors
+///
+/// If it cannot be read or the copy not be written, of which nothing is then left.
+pub fn copy_database(from: &Path, to: &Path) -> StoreResult<()> {
+    copy(&connect(from, Access::Read)?, to)
+}
+
+fn copy(db: &Connection, to: &Path) -> StoreResult<()> {
+    // SQLite writes into an empty file; made here for its mode.
+    let file = private_file_options().truncate(true).open(to)?;
+    let copied = db.execute("VACUUM INTO ?1", [to.to_string_lossy()]);
+    let written = copied.map_err(StoreError::from).and_then(|_| Ok(file.sync_all()?));
+    if written.is_err() {
+        fs::remove_file(to)?;
+    }
+    written
+}
+
+/// Result of a restoration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Folder with the files of the store that was there before; `None` if there was none.
+    pub aside: Option<PathBuf>,
+    /// Number of sessions that the copy has and that were forgotten since: they stay forgotten.
+    pub forgotten: usize,
+}
+
+impl SqliteStore {
+    /// Copies the store into a folder, as it is at one moment.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or the copy not be written; the folder then has no store.
+    pub fn copy_to(&self, folder: &Path) -> StoreResult<()> {
+        let new = folder.join(NEW_FILE);
+        copy(&self.db, &new)?;
+        Ok(fs::rename(new, folder.join(FILE))?)
+    }
+
+    /// Puts a copy of a store in place of that of a data folder, whose files are set aside. What was forgotten in the data
+    /// folder stays forgotten.
+    ///
+    /// # Errors
+    ///
+    /// If there is no store in the folder of the copy, another process writes the data folder, or files cannot be written: the
+    /// store is then as it was.
+    pub fn restore(folder: &Path, from: &Path, rules: &str, now_us: u64) -> Result<Restored, RepairError> {
+        let copied = Self::open(from, Access::Read, rules, now_us)?;
+        let _lock = lock(folder, LOCK)?;
+        let own = folder.join(RESTORING);
+        if own.exists() {
+            fs::remove_dir_all(&own).map_err(StoreError::from)?;
+        }
+        create_private_folder(&own).map_err(StoreError::from)?;
+        copied.copy_to(&own)?;
+        let mut store = Self::open(&own, Access::Write, rules, now_us)?;
+        let forgotten = store.forget_those_of(folder)?;
+        drop(store);
+        let aside = SetAside::store_of(folder, "replaced-", now_us)?;
+        for name in [FILE, forget::RECORD] {
+            fs::rename(own.join(name), folder.join(name)).map_err(StoreError::from)?;
+        }
+        fs::remove_dir_all(&own).map_err(StoreError::from)?;
+        Ok(Restored { aside, forgotten })
+    }
+
+    /// Forgets the sessions that another store has forgotten. Returns how many of them this one had.
+    fn forget_those_of(&mut self, folder: &Path) -> StoreResult<usize> {
+        let query = "SELECT id FROM sessions WHERE is_forgotten = ?1";
+        let id = |row: &rusqlite::Row<'_>| row.get(0).map(SessionId);
+        let known = connect(&folder.join(FILE), Access::Read).map_err(StoreError::from);
+        let mut sessions = match known.and_then(|other| select(&other, query, [1], id)) {
+            Ok(sessions) => sessions,
+            // There is none, or it is damaged.
+            Err(_) => {
+                forget::recorded(folder)?.into_iter().map(|(session, _)| SessionId(session.into())).collect()
+            }
+        };
+        let transaction = self.db.transaction()?;
+        forget::keep_forgotten(&transaction, folder)?;
+        transaction.commit()?;
+        let own: HashSet<SessionId> = select(&self.db, query, [0], id)?.into_iter().collect();
+        sessions.retain(|session| own.contains(session));
+        self.forget_here(&sessions)
     }
 }
 

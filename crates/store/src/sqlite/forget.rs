@@ -23,11 +23,11 @@ use super::{
 use crate::{FileIdentity, MovedInput, StoreResult};
 
 /// Record of the forgotten sessions in the data folder, and the file in which it is written.
-const RECORD: &str = "forgotten.jsonl";
+pub(super) const RECORD: &str = "forgotten.jsonl";
 const NEW_RECORD: &str = "forgotten.jsonl.new";
 
 /// A forgotten session, and one of its files if it has any.
-type Forgotten = (String, Option<(Vec<u8>, FileIdentity)>);
+pub(super) type Forgotten = (String, Option<(Vec<u8>, FileIdentity)>);
 
 /// Deletes sessions and returns their number; they get this rev. Deleted content is overwritten with zeros (`secure_delete`).
 pub(super) fn forget(
@@ -71,22 +71,28 @@ fn write_record(db: &Connection, folder: &Path) -> StoreResult<()> {
     Ok(fs::rename(new, folder.join(RECORD))?)
 }
 
-/// Adds the sessions of the record to a database that is being repaired, unless it has them.
-pub(super) fn keep_forgotten(db: &Transaction<'_>, folder: &Path) -> StoreResult<()> {
+/// Returns what the record of a data folder says.
+pub(super) fn recorded(folder: &Path) -> io::Result<Vec<Forgotten>> {
+    type Source = Option<(Vec<u8>, u64, u64, i64)>;
     let record = match fs::read_to_string(folder.join(RECORD)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         record => record?,
     };
-    for line in record.lines() {
-        type Source = Option<(Vec<u8>, u64, u64, i64)>;
-        // A line that is no longer one is a forgotten session less.
-        let Ok((session, source)) = serde_json::from_str::<(String, Source)>(line) else { continue };
+    // A line that is no longer one is a forgotten session less.
+    let lines = record.lines().filter_map(|line| serde_json::from_str::<(String, Source)>(line).ok());
+    let file = |(path, inode, bytes, modified_ns)| (path, FileIdentity { inode, bytes, modified_ns });
+    Ok(lines.map(|(session, source)| (session, source.map(file))).collect())
+}
+
+/// Adds the sessions of the record to a database that replaces the store, unless it has them.
+pub(super) fn keep_forgotten(db: &Transaction<'_>, folder: &Path) -> StoreResult<()> {
+    for (session, source) in recorded(folder)? {
         db.prepare_cached(
             "INSERT INTO sessions(id, last_ms, is_live, is_forgotten, rules, row, sum)
              VALUES(?1, 0, 0, 1, '', '', row_sum('sessions', ?1, 0, 0, 1, '', '')) ON CONFLICT DO NOTHING",
         )?
         .execute([&session])?;
-        let Some((path, inode, bytes, modified_ns)) = source else { continue };
+        let Some((path, FileIdentity { inode, bytes, modified_ns })) = source else { continue };
         db.prepare_cached(
             "INSERT OR IGNORE INTO sources SELECT ?1, no, ?2, ?3, ?4, row_sum('sources', ?1, no, ?2, ?3, ?4)
                  FROM sessions WHERE id = ?5 AND is_forgotten = 1",

@@ -26,6 +26,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use subscope_model::{Event, Millis, SessionId, Text};
 
+pub use backup::{Restored, copy_database};
 pub use location::{Location, is_disk_full};
 pub use query::StoredRev;
 pub(crate) use query::{clamp, identity_at, path_at, select, size_bytes};

@@ -31,12 +31,13 @@ use crate::{Commit, StoreError, StoreResult, salvage::DamagedFile};
 
 /// Suffixes of a database's files.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
-/// What the name of a folder with damaged files begins with; it ends with the time in microseconds.
-const ASIDE: &str = "damaged-";
+/// What the name of a folder with files set aside begins with; it ends with the time in microseconds.
+const DAMAGED: &str = "damaged-";
+const ASIDE: [&str; 2] = [DAMAGED, "replaced-"];
 /// The database while it is built.
 const NEW_FILE: &str = "store.db.repaired";
 
-/// Folders of a data folder in which repairs have set damaged files aside.
+/// Folders of a data folder in which repairs have set damaged files aside, and restorations those that they replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetAside(Vec<PathBuf>);
 
@@ -55,12 +56,28 @@ impl SetAside {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
-            let made_us = name.to_str().and_then(|name| name.strip_prefix(ASIDE)?.parse::<u64>().ok());
+            let time_of = |prefix| name.to_str()?.strip_prefix(prefix)?.parse::<u64>().ok();
+            let made_us = ASIDE.into_iter().find_map(time_of);
             if made_us.is_some_and(|made_us| made_us < time_us) && entry.file_type()?.is_dir() {
                 found.push(entry.path());
             }
         }
         Ok(Self(found))
+    }
+
+    /// Sets the files of a store aside, in a new folder. Returns it; `None` if there are none.
+    pub(super) fn store_of(folder: &Path, prefix: &str, now_us: u64) -> StoreResult<Option<PathBuf>> {
+        let aside = folder.join(format!("{prefix}{now_us}"));
+        let files = SUFFIXES.map(|suffix| format!("{FILE}{suffix}"));
+        let there: Vec<&String> = files.iter().filter(|name| folder.join(name).exists()).collect();
+        if there.is_empty() {
+            return Ok(None);
+        }
+        create_private_folder(&aside)?;
+        for name in there {
+            fs::rename(folder.join(name), aside.join(name))?;
+        }
+        Ok(Some(aside))
     }
 
     /// Whether there are none.
@@ -88,8 +105,8 @@ impl fmt::Display for SetAside {
 /// Result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// Folder with the damaged files.
-    pub aside: PathBuf,
+    /// Folder with the damaged files; `None` if there were none.
+    pub aside: Option<PathBuf>,
     /// Number of deliveries kept.
     pub deliveries: u64,
     /// Number of sessions with kept rows.
@@ -216,15 +233,7 @@ fn repair(folder: &Path, now_us: u64) -> StoreResult<Repaired> {
     transaction.commit()?;
     // Closing it writes its WAL into the file.
     db.close().map_err(|(_, error)| error)?;
-    let aside = folder.join(format!("{ASIDE}{now_us}"));
-    create_private_folder(&aside)?;
-    for suffix in SUFFIXES {
-        let name = format!("{FILE}{suffix}");
-        match fs::rename(folder.join(&name), aside.join(&name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
-    }
+    let aside = SetAside::store_of(folder, DAMAGED, now_us)?;
     fs::rename(&new, &path)?;
     Ok(Repaired { aside, deliveries, sessions })
 }

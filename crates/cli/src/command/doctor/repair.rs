@@ -5,7 +5,7 @@ use std::time::Duration;
 use subscope_model::StatsQuery;
 use subscope_query::Queries as _;
 use subscope_render::text::plural;
-use subscope_store::{Access, OpenError, RepairError, Repaired, SqliteStore, TextIndex};
+use subscope_store::{Access, OpenError, Repaired, SqliteStore, TextIndex};
 
 use crate::{
     command::watch::live::{self, ConnectedHub},
@@ -27,11 +27,11 @@ pub(super) fn repair(context: &Context) -> Result<(), CliError> {
     if let Some(what) = &store {
         // A hub that cannot be asked to exit holds the lock: opening the store then fails.
         hub_connection::stop_background_hub(&folder)?;
-        let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
-        let Repaired { aside, deliveries, sessions } =
-            SqliteStore::repair(&folder, now_us).map_err(repair_error)?;
+        let Repaired { aside, deliveries, sessions } = SqliteStore::repair(&folder, context.now_us())?;
         output::print_line(&format!("the store was damaged: {what}"), context)?;
-        output::print_line(&format!("its files are in {} now", aside.display()), context)?;
+        if let Some(aside) = aside {
+            output::print_line(&format!("its files are in {} now", aside.display()), context)?;
+        }
         let (sessions, deliveries) = (plural(sessions, "session"), plural(deliveries, "input"));
         output::print_line(
             &format!("read from them: rows of {sessions}, {deliveries} of the inbox"),
@@ -53,10 +53,4 @@ pub(super) fn repair(context: &Context) -> Result<(), CliError> {
     let sessions = client.stats(&StatsQuery::default())?.total.sessions;
     drop((client, thread));
     output::print_line(&format!("the store has {} again", plural(sessions, "session")), context)
-}
-
-fn repair_error(error: RepairError) -> CliError {
-    let is_locked = matches!(error, RepairError::Open(OpenError::Locked(_)));
-    let error = CliError::from(error);
-    if is_locked { error.hint("`subscope serve --stop` ends the hub that holds it") } else { error }
 }

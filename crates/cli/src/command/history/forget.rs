@@ -18,7 +18,9 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
     let aside = SetAside::before(&context.data_folder()?, u64::MAX)
         .map_err(|error| CliError::because("cannot list the data folder", error))?;
     if !sessions.is_empty() && !aside.is_empty() {
-        context.info(&format!("files of a damaged store, which may have them, are deleted: {aside}"));
+        context.info(&format!(
+            "files that a repair or a restoration set aside, which may have them, are deleted: {aside}"
+        ));
     }
     let count = forget(&mut store, &mut texts, &options.archive, &sessions)?;
     output::print(&format!("{} forgotten\n", plural(count, "session")))?;

@@ -35,8 +35,7 @@ pub(crate) fn open_rows(
     access: Access,
     context: &Context,
 ) -> Result<Result<SqliteStore, OpenError>, CliError> {
-    let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
-    Ok(SqliteStore::open(&context.data_folder()?, access, &rows_fingerprint(context)?, now_us))
+    Ok(SqliteStore::open(&context.data_folder()?, access, &rows_fingerprint(context)?, context.now_us()))
 }
 
 /// Returns the archive of transcripts that the harness has deleted.
@@ -63,11 +62,7 @@ pub(super) fn index_options(
 /// Opens the store for writing, after stopping a background hub.
 fn open_exclusively(context: &Context) -> Result<SqliteStore, CliError> {
     hub_connection::stop_background_hub(&context.data_folder()?)?;
-    open_rows(Access::Write, context)?.map_err(|error| {
-        let is_locked = matches!(error, OpenError::Locked(_));
-        let error = CliError::from(error);
-        if is_locked { error.hint("`subscope serve --stop` ends the hub that holds it") } else { error }
-    })
+    Ok(open_rows(Access::Write, context)??)
 }
 
 /// Indexes new and changed sessions of this machine.

@@ -4,6 +4,7 @@ use subscope_model::{SearchQuery, Text};
 use subscope_render::table::render_hits;
 use subscope_store::{PassageKind, words};
 
+use super::selected::SelectedSessions;
 use crate::prelude::*;
 
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> {
@@ -30,6 +31,10 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     })?;
     if found.is_indexing {
         context.info("the full text is still being read; this is what is there by now");
+    }
+    if found.hits.is_empty() {
+        SelectedSessions { project: args.project.as_deref(), ..SelectedSessions::default() }
+            .check(&mut backend, context)?;
     }
     if args.json {
         return output::print_json(&found);

@@ -96,7 +96,7 @@ pub(super) fn each_at(path: &Path, context: &Context, each: Each<'_>) -> Result<
     }
     let path = fs::canonicalize(path).map_err(|error| CliError::because("cannot read the folder", error))?;
     let folder = tempfile::tempdir().map_err(|error| CliError::because("cannot make a folder", error))?;
-    let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
+    let now_us = context.now_us();
     let fingerprint = rows_fingerprint(context)?;
     let mut store = SqliteStore::open(folder.path(), Access::Write, &fingerprint, now_us)?;
     let archive = Archive::new(folder.path().join("archive"));
