@@ -43,6 +43,7 @@ const WANTED: &[(&str, &[&str])] = &[
     ("feed", &["Change", "MissedData"]),
     ("setup", &["Setup"]),
     ("snapshot", &["ContentLevel"]),
+    ("remote", &["RemoteMachine"]),
     ("sending", &["Sending"]),
     ("spending", &["SpendingSpan", "Spending"]),
     (

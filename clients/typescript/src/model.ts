@@ -90,6 +90,10 @@ export interface Session {
   runs: number;
   /** Start of the latest run; `None` if it is the first, or unknown. */
   run_started_at_ms?: number;
+  /** The other machine that it runs on, by its name in the settings (`[[remote]]`); `None` for this machine. */
+  machine?: string;
+  /** Time at which that machine was last heard, by the clock of this one; `None` while it is connected. */
+  last_heard_ms?: number;
   /** Revision, increased with each stored change: of two versions of this row the higher one is current. */
   rev?: number;
 }
@@ -117,7 +121,7 @@ export interface Liveness {
 }
 
 /** A flag in addition to the status. */
-export type Flag = "stopping" | "stalled" | "looping" | "failing" | "colliding" | "orphan" | "warmup" | "copied" | "handoff" | "inferred";
+export type Flag = "stopping" | "stalled" | "looping" | "failing" | "colliding" | "orphan" | "warmup" | "copied" | "handoff" | "inferred" | "unheard";
 
 /** Status of a tool call. */
 export type ToolStatus = "ok" | "error" | "open" | "denied";
@@ -417,6 +421,30 @@ export interface Setup {
 /** How much of a session's content leaves its machine. */
 export type ContentLevel = "figures" | "titles" | "text";
 
+/** State of the connection to another machine: `remote list --json`, `GET /healthz`. */
+export interface RemoteMachine {
+  /** Its name in the settings. */
+  name: string;
+  /** Whether it is connected. */
+  is_connected: boolean;
+  /** Whether all of its sessions have come since it was connected. */
+  is_caught_up: boolean;
+  /** When it was last heard, by the clock of this machine; `None` if it was not since the hub started. */
+  last_heard_ms: number | null;
+  /** Version of subscope there, as the next two known since it was connected. */
+  version: string | null;
+  /** Name of the host. */
+  host: string | null;
+  /** Number of sessions in its store when it was connected. */
+  sessions: number | null;
+  /** How far its clock is ahead of this machine's; measured at half of the round trip. */
+  clock_offset_ms: number | null;
+  /** Time of the round trip of that measurement. */
+  round_trip_ms: number | null;
+  /** Why it is not connected. */
+  error: string | null;
+}
+
 /** What this machine sends to its team's server: `GET /api/v1/sending`. */
 export interface Sending {
   /** Always [`SENDING_SCHEMA`]. */
@@ -524,9 +552,11 @@ export interface SessionRow {
   kept_at_ms?: number;
   /** What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures. */
   problem?: string;
-  /** The machine that it ran on; only in a team's store, as the next two. */
+  /** The machine that it ran on: in a team's store, and of the sessions of another machine (`[[remote]]`). */
   machine?: string;
-  /** Its user. */
+  /** Time at which that other machine was last heard, while it is not connected: what ran then may have ended. */
+  last_heard_ms?: number;
+  /** Its user; only in a team's store, as the next. */
   user?: string;
   /** The user's team. */
   team?: string;
@@ -816,6 +846,8 @@ export interface Health {
   url: string;
   /** Forwarding of spans; `None` without `serve --otlp-to`. */
   forwarding?: Forwarding;
+  /** Other machines whose sessions this hub shows (`[[remote]]`). */
+  remotes?: RemoteMachine[];
   /** Newest problems of input from which no session could be read, since the start. */
   problems?: Problem[];
 }

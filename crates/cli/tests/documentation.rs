@@ -44,6 +44,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("subscope serve --open", "opens a browser"),
     ("subscope serve --public-url", "serves until it is ended"),
     ("ssh ", "needs another machine"),
+    ("subscope remote add", "changes the settings of the hub that the other lines ask"),
+    ("subscope remote test", "needs another machine"),
     ("subscope serve &", "the test has started a hub"),
     ("SUBSCOPE_LOG=debug subscope serve", "serves until it is ended"),
     ("subscope jump", "needs a terminal of a session that runs"),

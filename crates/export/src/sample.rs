@@ -76,6 +76,8 @@ pub(crate) fn tree(below: Vec<Agent>) -> Tree {
             ended_at_ms: None,
             runs: 1,
             run_started_at_ms: None,
+            machine: None,
+            last_heard_ms: None,
             rev: None,
         },
         agents,

@@ -133,6 +133,7 @@ fn reduced_row(level: ContentLevel, row: &SessionRow) -> SessionRow {
         cwd: None,
         title: line_at(level, TITLE_CHARS, row.title.as_ref()),
         machine: None,
+        last_heard_ms: None,
         user: None,
         team: None,
         project: None,
@@ -152,6 +153,8 @@ fn reduced_tree(level: ContentLevel, tree: &Tree) -> Tree {
             harness_version: tree.session.harness_version.clone(),
             cwd: None,
             project: None,
+            machine: None,
+            last_heard_ms: None,
             title: line_at(level, TITLE_CHARS, tree.session.title.as_ref()),
             ..tree.session
         },

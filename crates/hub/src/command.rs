@@ -2,9 +2,10 @@
 
 use subscope_model::{AgentId, Event, Millis, Problem, ReadingProgress, SessionId, Text, Tree};
 use subscope_session::Dialect;
-use subscope_store::Commit;
+use subscope_store::{Commit, RemotePosition};
 
 use crate::{
+    event_loop::{RemoteBatch, RemoteOrders},
     read_pool::Question,
     stop::{StopError, StopReceipt},
     subscription::Subscriber,
@@ -181,6 +182,12 @@ pub(crate) enum Command {
     Dismiss(SessionId, Vec<Text>, ReplyCallback<Result<(), IngestError>>),
     /// Keeps until when the user has seen everything that ended; a time in the future counts as now.
     MarkSeen(Millis, ReplyCallback<Result<(), IngestError>>),
+    /// Adds another machine that is heard; the reply is how far its rows are read.
+    JoinRemote(Text, RemoteOrders, ReplyCallback<Result<Option<RemotePosition>, IngestError>>),
+    /// Saves and publishes rows of another machine.
+    PutRemote(Box<RemoteBatch>, ReplyCallback<Result<(), IngestError>>),
+    /// Another machine is no longer heard, and was last at a time.
+    LoseRemote(Text, Millis, ReplyCallback<Result<(), IngestError>>),
     Figures(ReplyCallback<Figures>),
     /// A handle exists: respond to commands at any time.
     EnableWaking,

@@ -27,6 +27,7 @@
 //! * [`ingest`]: input from programs: group commit and acknowledgement.
 //! * [`publish_dedup`]: drops events that an earlier hub process already published.
 //! * [`queries`]: command dispatch, and what questions wait for.
+//! * [`remotes`]: rows of other machines.
 //! * [`retained`]: keeps what is known of a session although it cannot be read now, or is in no file any more.
 //! * [`row_broadcast`]: what subscribers have of a session's rows, and when they get more.
 //! * [`rows`]: rows of sessions in memory, a write-back cache: sends and saves what has changed.
@@ -47,6 +48,7 @@ mod index_commits;
 mod ingest;
 mod publish_dedup;
 mod queries;
+mod remotes;
 mod retained;
 mod row_broadcast;
 mod rows;
@@ -71,7 +73,10 @@ use subscope_model::{Millis, PriceTable, Update, Zone};
 use subscope_session::{EventScope, FactDetail, Limits, Now, RouterOptions, SessionRouter};
 use subscope_store::{Commit, Store};
 
-pub use self::budget::Budgets;
+pub use self::{
+    budget::Budgets,
+    remotes::{RemoteBatch, RemoteOrder, RemoteOrders},
+};
 use self::{
     budget::TotalOfDay,
     derive::DerivePace,
@@ -81,6 +86,7 @@ use self::{
     ingest::PendingInput,
     publish_dedup::last_stop,
     queries::WaitingCommand,
+    remotes::ConnectedMachines,
     rows::SavePace,
     session_slot::{Coverage, InputState, LoadedBy, Task},
     session_table::SessionTable,
@@ -258,11 +264,13 @@ struct CommandQueue {
     is_woken: bool,
     /// Commands that wait until what was acknowledged before them is derived, in order.
     waiting: VecDeque<WaitingCommand>,
+    /// Other machines that are heard: commands about their agents are passed on.
+    machines: ConnectedMachines,
 }
 
 impl CommandQueue {
     fn new(commands: Receiver<Command>, waker: Waker, is_woken: bool) -> Self {
-        Self { commands, waker, is_woken, waiting: VecDeque::new() }
+        Self { commands, waker, is_woken, waiting: VecDeque::new(), machines: ConnectedMachines::default() }
     }
 }
 

@@ -9,12 +9,13 @@ use std::sync::{
 use subscope_harness::{Encoding, Signal};
 use subscope_model::{AgentId, Event, Millis, ReadingProgress, SessionId, Text, Zone};
 use subscope_query::Queries;
-use subscope_store::{Commit, StoreResult};
+use subscope_store::{Commit, RemotePosition, StoreResult};
 
 use crate::{
     command::{
         AskError, Command, Figures, Ingest, IngestError, IngestReceipt, ReplyCallback, SubscriptionStart,
     },
+    event_loop::{RemoteBatch, RemoteOrders},
     event_routing::{ConnectionId, EventRouter, PostedError, RoutedEvent},
     otlp::{OtlpError, OtlpIngests, ReleasedSpans, TraceLinks},
     read_pool::Question,
@@ -237,6 +238,36 @@ impl HubHandle {
         reply: ReplyCallback<Option<Vec<Event>>>,
     ) -> Result<(), AskError> {
         self.ask_view(None, reply, move |view| view.events_after(seq, session.as_ref(), limit))
+    }
+
+    /// Adds another machine that is heard, and what takes orders to stop its agents. The reply is how far its rows are
+    /// read.
+    pub fn join_remote(
+        &self,
+        machine: Text,
+        orders: RemoteOrders,
+        reply: ReplyCallback<Result<Option<RemotePosition>, IngestError>>,
+    ) -> Result<(), AskError> {
+        self.send(Command::JoinRemote(machine, orders, reply))
+    }
+
+    /// Saves rows of another machine and publishes what has changed. The reply comes after they are saved.
+    pub fn put_remote(
+        &self,
+        batch: RemoteBatch,
+        reply: ReplyCallback<Result<(), IngestError>>,
+    ) -> Result<(), AskError> {
+        self.send(Command::PutRemote(Box::new(batch), reply))
+    }
+
+    /// Marks what is at work on another machine as no longer heard, and last heard at a time.
+    pub fn lose_remote(
+        &self,
+        machine: Text,
+        last_heard_ms: Millis,
+        reply: ReplyCallback<Result<(), IngestError>>,
+    ) -> Result<(), AskError> {
+        self.send(Command::LoseRemote(machine, last_heard_ms, reply))
     }
 
     /// Queries the hub's own counters.

@@ -45,7 +45,9 @@ pub use command::{
     AskError, Asks, Figures, Ingest, IngestError, IngestReceipt, LinePlace, ReplyCallback, SubscriptionStart,
 };
 pub use driver::{Driver, Nothing, PollResult};
-pub use event_loop::{Budgets, FullTextLocation, Hub, HubError, HubOptions};
+pub use event_loop::{
+    Budgets, FullTextLocation, Hub, HubError, HubOptions, RemoteBatch, RemoteOrder, RemoteOrders,
+};
 pub use event_routing::{ConnectionId, PostedError, RoutedEvent};
 pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};

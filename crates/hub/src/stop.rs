@@ -49,6 +49,9 @@ pub enum StopError {
     /// The harness can stop no agent alone.
     #[error("it cannot be stopped alone: {0}")]
     Harness(&'static str),
+    /// The agent's machine is not connected, or refused the order.
+    #[error("{0}")]
+    Remote(String),
     /// The order could not be saved.
     #[error("{0}")]
     Store(String),

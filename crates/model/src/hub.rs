@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agent, AgentId, Flag, LivenessKind, MicroUsd, Millis, Problem, Session, SessionId, SessionOrder,
-    SessionRow, Text, Tree, tree::agent_title,
+    Agent, AgentId, Flag, LivenessKind, MicroUsd, Millis, Problem, RemoteMachine, Session, SessionId,
+    SessionOrder, SessionRow, Text, Tree, tree::agent_title,
 };
 
 /// Protocol version of hub and clients. Increased by incompatible changes; added fields and routes do not increase it.
@@ -65,6 +65,9 @@ pub struct Health {
     /// Forwarding of spans; `None` without `serve --otlp-to`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forwarding: Option<Forwarding>,
+    /// Other machines whose sessions this hub shows (`[[remote]]`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remotes: Vec<RemoteMachine>,
     /// Newest problems of input from which no session could be read, since the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,

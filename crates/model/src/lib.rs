@@ -32,6 +32,7 @@ mod problem;
 mod process;
 mod raw_json;
 mod record;
+mod remote;
 mod safe_id;
 mod schema;
 mod sending;
@@ -93,6 +94,10 @@ pub use raw_json::{Payload, RawJson, replace_lone_surrogates};
 pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
+};
+pub use remote::{
+    REMOTE_SCHEMA, REMOTES_SCHEMA, RemoteHello, RemoteLine, RemoteMachine, RemoteMachines, RemoteRequest,
+    is_remote_name, remote_session, remote_tree,
 };
 pub use safe_id::{own_id, safe_id, true_id};
 pub use schema::{FORMAT_SCHEMAS, FormatSchema};

@@ -86,10 +86,13 @@ pub struct SessionRow {
     /// What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Text>,
-    /// The machine that it ran on; only in a team's store, as the next two.
+    /// The machine that it ran on: in a team's store, and of the sessions of another machine (`[[remote]]`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Text>,
-    /// Its user.
+    /// Time at which that other machine was last heard, while it is not connected: what ran then may have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_heard_ms: Option<Millis>,
+    /// Its user; only in a team's store, as the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Text>,
     /// The user's team.
@@ -121,6 +124,9 @@ impl SessionRow {
     /// What a word of [`Self::matches`] begins with that asks for a harness by name.
     pub const HARNESS: &str = "harness:";
 
+    /// What a word of [`Self::matches`] begins with that asks for the sessions of another machine by its name.
+    pub const MACHINE: &str = "machine:";
+
     /// A word of [`Self::matches`] that asks for the sessions that a harness started by itself, too.
     pub const WITH_OWN: &str = "own:";
 
@@ -139,6 +145,7 @@ impl SessionRow {
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
         let need = SessionNeed::of(&tree.agents, session.run_started_at_ms);
+        let need = need.filter(|_| session.last_heard_ms.is_none());
         let attention = Attention::of(&tree.agents, need.as_ref());
         Self {
             id: session.id.clone(),
@@ -164,7 +171,8 @@ impl SessionRow {
             root: tree.agents.iter().find(|agent| agent.id.is_root()).map(|root| root.status),
             kept_at_ms: None,
             problem: None,
-            machine: None,
+            machine: session.machine.clone(),
+            last_heard_ms: session.last_heard_ms,
             user: None,
             team: None,
             project: session.project.clone(),
@@ -203,6 +211,7 @@ impl SessionRow {
             kept_at_ms: None,
             problem: None,
             machine: None,
+            last_heard_ms: None,
             user: None,
             team: None,
             project: None,
@@ -210,7 +219,7 @@ impl SessionRow {
     }
 
     /// Whether title, directory, id or harness have each of these words, which are separated by spaces. Case is ignored.
-    /// A word `harness:NAME` asks for the sessions of that harness, [`Self::FAILED`] and [`Self::DENIED`] for those with
+    /// A word `harness:NAME` asks for the sessions of that harness, `machine:NAME` for those of that other machine, [`Self::FAILED`] and [`Self::DENIED`] for those with
     /// such an agent or call; [`Self::WITH_OWN`] matches all.
     pub fn matches(&self, words: &str) -> bool {
         let fields = [self.title.as_deref(), self.cwd.as_deref(), Some(&*self.id), self.harness.as_deref()];
@@ -219,9 +228,10 @@ impl SessionRow {
             Self::WITH_OWN => true,
             Self::FAILED => self.failed > 0 || self.root == Some(AgentStatus::Failed),
             Self::DENIED => self.tools_denied > Some(0),
-            _ => match word.strip_prefix(Self::HARNESS) {
-                Some(name) => self.harness.as_deref() == Some(name),
-                None => text.contains(&word.to_lowercase()),
+            _ => match (word.strip_prefix(Self::HARNESS), word.strip_prefix(Self::MACHINE)) {
+                (Some(name), _) => self.harness.as_deref() == Some(name),
+                (None, Some(name)) => self.machine.as_deref() == Some(name),
+                (None, None) => text.contains(&word.to_lowercase()),
             },
         })
     }

@@ -5,8 +5,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     AtifCall, AtifStep, AtifTrajectory, Change, ChangedFiles, Checkpoint, CheckpointMetadata, Comparison,
     Event, ExecutionTrace, Groups, Hits, IdMatches, Inbox, IterationMeta, Iterations, Jumped, OneAgent,
-    Ordered, People, PermissionAnswered, PermissionRequests, ProcessEnd, ProcessNoteLine, Sending,
-    SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder, TrajectoryLine, Tree, WorkingSessions,
+    Ordered, People, PermissionAnswered, PermissionRequests, ProcessEnd, ProcessNoteLine, RemoteLine,
+    RemoteMachines, Sending, SessionPage, Setup, Snapshot, Spending, Stats, Status, StopOrder,
+    TrajectoryLine, Tree, WorkingSessions,
     feed::{FeedPosition, MissedData},
 };
 
@@ -161,6 +162,8 @@ pub const FORMAT_SCHEMAS: &[FormatSchema] = &[
         "The position of a reader of the live feed is no longer known: snapshots follow",
         "`GET /api/v1/live`, event `reset`",
     ),
+    FormatSchema::of::<RemoteLine>("remote", "Sessions of another machine, one a line", "`serve --stdio`"),
+    FormatSchema::of::<RemoteMachines>("remotes", "Connections to other machines", "`remote list --json`"),
     FormatSchema::of::<Sending>(
         "sending",
         "What this machine sends to the server of its team",

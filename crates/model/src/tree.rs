@@ -33,6 +33,21 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Returns the rows of a session on a machine that is no longer heard, and was last at a time: nothing counts as at
+    /// work, although nothing has ended either.
+    #[must_use]
+    pub fn unheard(mut self, last_heard_ms: Millis) -> Self {
+        self.session.last_heard_ms = Some(last_heard_ms);
+        for agent in self.agents.iter_mut().filter(|agent| agent.status.is_live()) {
+            agent.liveness = None;
+            agent.flags.retain(|flag| !matches!(flag, Flag::Stalled | Flag::Stopping | Flag::Unheard));
+            agent.flags.push(Flag::Unheard);
+        }
+        (self.summary.running, self.summary.pending) = (0, 0);
+        (self.summary.attention, self.summary.need) = (Attention::Ended, None);
+        self
+    }
+
     /// Returns the rows alone.
     #[must_use]
     pub fn without_problems(mut self) -> Self {
@@ -101,6 +116,13 @@ pub struct Session {
     /// Start of the latest run; `None` if it is the first, or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_started_at_ms: Option<Millis>,
+    /// The other machine that it runs on, by its name in the settings (`[[remote]]`); `None` for this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Text>,
+    /// Time at which that machine was last heard, by the clock of this one; `None` while it is connected. What ran then
+    /// may have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_heard_ms: Option<Millis>,
     /// Revision, increased with each stored change: of two versions of this row the higher one is current. `None` if it
     /// is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -234,6 +256,8 @@ pub enum Flag {
     Handoff,
     /// No source reports its parent, or the agent itself: both follow from what is around it. Frontends mark it `~`.
     Inferred,
+    /// Was at work when its machine was last heard: whether it still is, is not known.
+    Unheard,
 }
 
 impl Flag {
@@ -250,6 +274,7 @@ impl Flag {
             Self::Copied => "copied",
             Self::Handoff => "handoff",
             Self::Inferred => "inferred",
+            Self::Unheard => "unheard",
         }
     }
 
@@ -265,7 +290,8 @@ impl Flag {
             | Self::Orphan
             | Self::Warmup
             | Self::Copied
-            | Self::Handoff => self.as_str(),
+            | Self::Handoff
+            | Self::Unheard => self.as_str(),
         }
     }
 }
@@ -370,10 +396,11 @@ fn agent_words<'a>(
 }
 
 impl Agent {
-    /// Whether the agent is at work: running, and not a root that waits for the user's next prompt.
+    /// Whether the agent is at work: running on a machine that is heard, and not a root that waits for the user's next
+    /// prompt.
     pub fn is_at_work(&self) -> bool {
         let is_idle = self.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Idle);
-        self.status.is_live() && !is_idle
+        self.status.is_live() && !is_idle && !self.has(Flag::Unheard)
     }
 
     /// Returns what the agent waits for from a person: a permission, an answer, a decision about a plan. A wait that is

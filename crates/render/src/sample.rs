@@ -40,6 +40,8 @@ fn tree(agents: Vec<Agent>) -> Tree {
             ended_at_ms: None,
             runs: 1,
             run_started_at_ms: None,
+            machine: None,
+            last_heard_ms: None,
             rev: None,
         },
         agents,

@@ -122,12 +122,14 @@ fn is_troubled(agent: &Agent) -> bool {
 }
 
 impl Glyphs {
-    /// Returns the icon of an agent: of its status, unless it waits for a person or is stalled.
+    /// Returns the icon of an agent: of its status, unless it waits for a person, is stalled, or is no longer heard.
     pub fn agent(&self, agent: &Agent) -> &'static str {
         if agent.waits_for_person() {
             self.waiting
         } else if is_troubled(agent) {
             self.trouble
+        } else if agent.has(Flag::Unheard) {
+            self.lost
         } else {
             self.icon(agent.status)
         }
@@ -185,6 +187,8 @@ impl Ink {
             Self::Waiting
         } else if is_troubled(agent) || agent.may_wait_for_person() {
             Self::Stalled
+        } else if agent.has(Flag::Unheard) {
+            Self::Done
         } else {
             Self::of_status(agent.status)
         }

@@ -77,7 +77,7 @@ pub fn render_sessions(
             text::pad(id, id_width),
             if harness > 0 { text::pad(&name, harness) } else { String::new() }
         );
-        let mut line = label(row, &lead, title, style);
+        let mut line = label(row, &lead, title, now, style);
         line.cells(before + title, widths, figures(row, order, now, style));
         line.write(&mut out, style);
     }
@@ -100,7 +100,9 @@ pub fn unique_prefixes<'a>(ids: &[&'a SessionId], others: &[SessionId]) -> Vec<&
         let at = sorted.partition_point(|other| *other < id);
         let before = at.checked_sub(1).and_then(|before| sorted.get(before));
         let count = common(id, before).max(common(id, sorted.get(at + 1))) + 1;
-        let end = id.char_indices().nth(count.max(SHORT_ID)).map_or(id.len(), |(end, _)| end);
+        // Of another machine's session, the machine comes first.
+        let machine = id.split_once('~').map_or(0, |(machine, _)| machine.chars().count() + 1);
+        let end = id.char_indices().nth(count.max(machine + SHORT_ID)).map_or(id.len(), |(end, _)| end);
         id.get(..end).unwrap_or(id)
     };
     ids.iter().map(prefix).collect()
@@ -114,7 +116,7 @@ fn harness_width(rows: &[SessionRow]) -> usize {
 }
 
 /// Icon, prefix and title of a session.
-fn label(row: &SessionRow, lead: &str, width: usize, style: &Style) -> StyledLine {
+fn label(row: &SessionRow, lead: &str, width: usize, now: Millis, style: &Style) -> StyledLine {
     let glyphs = style.glyphs();
     let (icon, ink) = glyphs.session(row);
     let mut line = StyledLine::painted(ink, icon);
@@ -122,11 +124,18 @@ fn label(row: &SessionRow, lead: &str, width: usize, style: &Style) -> StyledLin
     line.paint(Ink::Done, lead);
     let place = text::place_name(row.cwd.as_deref(), row.project.as_deref());
     let name = text::session_name(&place, row.title.as_deref());
-    // In a team's list.
-    let name = match (row.user.as_deref(), name) {
+    // In a team's list, and of another machine's session.
+    let name = match (row.user.as_deref().or(row.machine.as_deref()), name) {
         (Some(user), Some(name)) => Some(format!("{user} {} {name}", glyphs.dot)),
         (Some(user), None) => Some(user.to_owned()),
         (None, name) => name,
+    };
+    let name = match row.last_heard_ms {
+        Some(heard) => {
+            let heard = format!("last heard {} ago", ago(now - heard));
+            Some(name.map_or_else(|| heard.clone(), |name| format!("{heard} {} {name}", glyphs.dot)))
+        }
+        None => name,
     };
     line.with(None, &style.one_line(name.as_deref().unwrap_or(glyphs.unknown), width))
 }
@@ -454,6 +463,7 @@ mod tests {
             kept_at_ms: None,
             problem: None,
             machine: None,
+            last_heard_ms: None,
             user: None,
             team: None,
             project: None,

@@ -330,7 +330,13 @@ impl Label {
 pub fn is_trouble(flag: Flag) -> bool {
     match flag {
         Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
-        Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied | Flag::Handoff | Flag::Inferred => false,
+        Flag::Stopping
+        | Flag::Orphan
+        | Flag::Warmup
+        | Flag::Copied
+        | Flag::Handoff
+        | Flag::Inferred
+        | Flag::Unheard => false,
     }
 }
 

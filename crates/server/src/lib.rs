@@ -40,7 +40,7 @@ pub use session_reader::{
     HistoryRequest, HistoryResult, PayloadReader, SessionHistory, SessionReader, UnreadableSession,
 };
 pub use state::{
-    Demo, DemoReader, ForwardingReader, IndexRequest, Indexer, PostSink, SendingReader, SetupReader,
-    TerminalJumper,
+    Demo, DemoReader, ForwardingReader, IndexRequest, Indexer, PostSink, RemotesReader, SendingReader,
+    SetupReader, TerminalJumper,
 };
 pub use token::{Token, TokenError, random_hex};

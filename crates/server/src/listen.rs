@@ -39,8 +39,8 @@ use crate::{
     routes,
     session_reader::SessionReader,
     state::{
-        App, AppState, Demo, ForwardingReader, Indexer, MAX_LIVE_FEEDS, PostSink, SendingReader, SetupReader,
-        TerminalJumper, wait_for_shutdown,
+        App, AppState, Demo, ForwardingReader, Indexer, MAX_LIVE_FEEDS, PostSink, RemotesReader,
+        SendingReader, SetupReader, TerminalJumper, wait_for_shutdown,
     },
     token::Token,
 };
@@ -126,6 +126,8 @@ pub struct ServerOptions {
     pub demo: Option<Demo>,
     /// Reader of the state of forwarding spans; `None` if none are forwarded.
     pub forwarding: Option<ForwardingReader>,
+    /// Reader of the connections to other machines; `None` if there are none.
+    pub remotes: Option<RemotesReader>,
 }
 
 /// Error of starting a server.
@@ -212,6 +214,7 @@ impl Server {
             permissions: PermissionDesk::new(options.takes_answers),
             demo: options.demo,
             forwarding: options.forwarding,
+            remotes: options.remotes,
             heartbeat: options.heartbeat,
             timeouts: options.timeouts,
             token: options.token,

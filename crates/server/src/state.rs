@@ -3,7 +3,9 @@
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
-use subscope_model::{ContentLevel, Forwarding, HubMode, Jumped, Sending, Session, SessionId, Setup};
+use subscope_model::{
+    ContentLevel, Forwarding, HubMode, Jumped, RemoteMachine, Sending, Session, SessionId, Setup,
+};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
@@ -70,6 +72,9 @@ pub type TerminalJumper = Arc<dyn Fn(&Session) -> Jumped + Send + Sync>;
 /// Callback that returns the state of forwarding spans. It must not block.
 pub type ForwardingReader = Arc<dyn Fn() -> Forwarding + Send + Sync>;
 
+/// Callback that returns the connections to other machines. It must not block.
+pub type RemotesReader = Arc<dyn Fn() -> Vec<RemoteMachine> + Send + Sync>;
+
 /// Shared state of all routes. Cheap to clone.
 pub(crate) type App = Arc<AppState>;
 
@@ -94,6 +99,8 @@ pub(crate) struct AppState {
     pub(crate) demo: Option<Demo>,
     /// Returns the state of forwarding spans, if they are forwarded.
     pub(crate) forwarding: Option<ForwardingReader>,
+    /// Returns the connections to other machines, if there are any.
+    pub(crate) remotes: Option<RemotesReader>,
     pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) timeouts: Timeouts,
@@ -146,6 +153,7 @@ impl AppState {
             permissions: PermissionDesk::new(false),
             demo: None,
             forwarding: None,
+            remotes: None,
             limiter: ConnectionLimiter::default(),
             heartbeat: Duration::ZERO,
             timeouts: Timeouts::default(),

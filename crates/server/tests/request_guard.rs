@@ -223,6 +223,7 @@ fn bind_as(public: PublicNames, listen: &str, socket: &std::path::Path) -> Resul
         takes_answers: false,
         demo: None,
         forwarding: None,
+        remotes: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }

@@ -67,8 +67,23 @@ pub struct Commit {
     pub frozen: Vec<SessionId>,
     /// Result of a duplicate comparison.
     pub duplicate_scan: Option<DuplicateScan>,
+    /// Sessions of another machine that no longer has them; nothing of them stays.
+    pub removed: Vec<SessionId>,
+    /// How far the rows of another machine are read with this commit.
+    pub remote: Option<RemotePosition>,
     /// Time of the commit by the caller's clock.
     pub at_ms: Millis,
+}
+
+/// How far the rows of another machine are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemotePosition {
+    /// Name of the machine in the settings.
+    pub machine: Text,
+    /// Id of its store: a position in another one means nothing.
+    pub store: Text,
+    /// All of its rows up to this rev are stored here.
+    pub rev: u64,
 }
 
 /// Keys to look up. Every stored key is tested against it, hence the faster hasher.
@@ -405,6 +420,12 @@ pub trait History: SessionQueries {
 
     /// Returns what the agents that started on a day of a zone (days since 1970) have cost: those of one session, or all.
     fn cost_of_day(&self, day: i64, zone: &Zone, session: Option<&SessionId>) -> StoreResult<DayCost>;
+
+    /// Whether the user has forgotten a session, and nothing new of it came since.
+    fn is_forgotten(&self, session: &SessionId) -> StoreResult<bool>;
+
+    /// Returns how far the rows of another machine are read; `None` if none are.
+    fn remote_position(&self, machine: &str) -> StoreResult<Option<RemotePosition>>;
 
     /// Returns what the user has seen.
     fn looks(&self) -> StoreResult<Looks>;

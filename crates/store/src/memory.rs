@@ -14,7 +14,7 @@ use subscope_model::{
 
 use crate::{
     AgentLabel, Commit, DayCost, History, KeySet, Ledger, ListQuery, MovedInput, OpenReader, ReceivedInput,
-    SessionPart, SessionQueries, StoreResult, StoredFacts, StoredSessionKeys, days,
+    RemotePosition, SessionPart, SessionQueries, StoreResult, StoredFacts, StoredSessionKeys, days,
     stats::{Sums, with_known_project},
 };
 
@@ -47,6 +47,7 @@ struct MemoryRows {
     /// Number of deliveries that were dropped from the inbox.
     dropped: u64,
     looks: Looks,
+    remotes: BTreeMap<Text, RemotePosition>,
     seq: u64,
     rev: u64,
 }
@@ -134,6 +135,11 @@ impl Ledger for MemoryStore {
                 rows.changed_ms.insert(tree.session.id.clone(), commit.at_ms);
             }
         }
+        for session in &commit.removed {
+            rows.trees.remove(session);
+            rows.changed_ms.remove(session);
+        }
+        rows.remotes.extend(commit.remote.iter().map(|remote| (remote.machine.clone(), remote.clone())));
         for keys in &commit.session_keys {
             rows.add_keys(keys);
         }
@@ -321,6 +327,15 @@ impl History for MemoryStore {
         let rows = self.rows();
         let of = rows.trees.iter().filter(|(id, _)| session.is_none_or(|session| *session == **id));
         Ok(of.map(|(_, tree)| days::cost_of_day(tree, day, zone)).fold(DayCost::default(), Add::add))
+    }
+
+    fn is_forgotten(&self, _: &SessionId) -> StoreResult<bool> {
+        // Nothing is forgotten here: that is a chore of the persistent store.
+        Ok(false)
+    }
+
+    fn remote_position(&self, machine: &str) -> StoreResult<Option<RemotePosition>> {
+        Ok(self.rows().remotes.get(machine).cloned())
     }
 
     fn looks(&self) -> StoreResult<Looks> {

@@ -8,10 +8,12 @@ use std::{
     path::PathBuf,
 };
 
-use subscope_model::{Event, Looks, Millis, SessionId, SessionKeys, StatsQuery, Tree, Zone, parse_rfc3339};
+use subscope_model::{
+    Event, Looks, Millis, SessionId, SessionKeys, StatsQuery, Tree, Zone, parse_rfc3339, remote_session,
+};
 use subscope_store::{
     Access, Commit, DayCost, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
-    ReceivedInput, SessionQueries, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
+    ReceivedInput, RemotePosition, SessionQueries, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
 };
 mod session_queries;
 
@@ -84,6 +86,47 @@ fn what_the_user_has_seen_is_kept() {
     open(Access::Write).forget(&["s".into()]).unwrap();
     let looks = open(Access::Read).looks().unwrap();
     assert_eq!((looks.seen_until_ms, looks.dismissed.len()), (Some(20), 0), "forgotten");
+}
+
+#[test]
+fn rows_of_another_machine_are_stored_with_their_position_and_removed_whole() {
+    let (mut one, other) = (real("k-big"), real("c-nested"));
+    one.session.id = remote_session("gpu1", &one.session.id);
+    one.session.machine = Some("gpu1".into());
+    let id = one.session.id.clone();
+    let position = |rev| RemotePosition { machine: "gpu1".into(), store: "s".into(), rev };
+    let check = |which: &str, store: &mut dyn Store| {
+        assert_eq!(store.remote_position("gpu1").unwrap(), None, "{which}");
+        let trees = vec![one.clone(), other.clone()];
+        let remote = Some(position(7));
+        store.commit(&Commit { trees, remote, ..Commit::default() }).unwrap();
+        assert_eq!(store.remote_position("gpu1").unwrap(), Some(position(7)), "{which}");
+        assert_eq!(store.remote_position("gpu").unwrap(), None, "{which}");
+        let query = ListQuery { words: "machine:gpu1".to_owned(), ..all() };
+        let listed = store.list(&query).unwrap();
+        assert_eq!(listed.iter().map(|row| &row.id).collect::<Vec<_>>(), [&id], "{which}");
+        let (removed, remote) = (vec![id.clone(), "gpu1~never".into()], Some(position(9)));
+        store.commit(&Commit { removed, remote, ..Commit::default() }).unwrap();
+        assert_eq!((store.tree(&id).unwrap(), store.is_forgotten(&id).unwrap()), (None, false), "{which}");
+        assert_eq!(
+            (store.list(&query).unwrap(), store.list(&all()).unwrap().len()),
+            (Vec::new(), 1),
+            "{which}"
+        );
+        assert_eq!(store.remote_position("gpu1").unwrap(), Some(position(9)), "{which}");
+        // It may come again.
+        store.commit(&Commit { trees: vec![one.clone()], ..Commit::default() }).unwrap();
+        assert_eq!(store.tree(&id).unwrap().as_ref(), Some(&one), "{which}");
+    };
+    for_each_store(check);
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
+    check("on disk", &mut store);
+    // What the user has forgotten stays so, whatever the machine says.
+    store.forget(std::slice::from_ref(&id)).unwrap();
+    assert!(store.is_forgotten(&id).unwrap());
+    store.commit(&Commit { removed: vec![id.clone()], ..Commit::default() }).unwrap();
+    assert!(store.is_forgotten(&id).unwrap());
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub(crate) fn build_tree(
             ended_at_ms: facts.span.get().map(|(_, to)| to),
             runs: runs.count(),
             run_started_at_ms,
+            machine: None,
+            last_heard_ms: None,
             rev: None,
         },
         agents: rows,

@@ -165,6 +165,8 @@ fn tree(load: Load) -> Tree {
         ended_at_ms: Some(9_000_000),
         runs: 1,
         run_started_at_ms: None,
+        machine: None,
+        last_heard_ms: None,
         rev: None,
     };
     Tree {

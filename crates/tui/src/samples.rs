@@ -24,6 +24,8 @@ pub(crate) fn tree(id: &str, agents: &[(&str, u32)]) -> Tree {
             ended_at_ms: Some(0),
             runs: 1,
             run_started_at_ms: None,
+            machine: None,
+            last_heard_ms: None,
             rev: None,
         },
         agents: agents.collect(),

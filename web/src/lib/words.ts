@@ -72,8 +72,9 @@ function doing(agent: Agent, live: Liveness): Doing {
   }
 }
 
-/** Whether an agent has not ended. */
-const isLive = ({ status }: Agent): boolean => status === "running" || status === "pending";
+/** Whether an agent has not ended, as far as is known: one whose machine is not heard may have. */
+const isLive = ({ status, flags }: Agent): boolean =>
+  (status === "running" || status === "pending") && !flags.includes("unheard");
 
 /** A wait for the model is shown with its duration from here on: shorter ones come and go with each call. */
 const SHORT_WAIT_MS = 3_000;
@@ -86,7 +87,7 @@ export function since({ liveness }: Agent, now: number): string {
 
 /** Whether an agent works or waits for something. A root that waits for the next prompt does not. */
 export function isAtWork(agent: Agent): boolean {
-  return (agent.status === "running" || agent.status === "pending") && agent.liveness?.kind !== "idle";
+  return isLive(agent) && agent.liveness?.kind !== "idle";
 }
 
 /** The timer of a row: it counts while the agent is at work, which `label` says in words. */
@@ -219,6 +220,8 @@ export const flagWords = (flag: Flag): string => (flag === "inferred" ? "~inferr
 export function tone(agent: Agent): string {
   if (waitsForPerson(agent)) return "waiting";
   const isTroubled = agent.flags.includes("stalled") || (agent.liveness?.kind === "children" && agent.liveness.count === 0);
+  // Whether it still runs is not known: its machine is not heard.
+  if (agent.flags.includes("unheard")) return "lost";
   return isLive(agent) && isTroubled ? "stalled" : agent.status;
 }
 

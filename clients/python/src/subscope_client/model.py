@@ -100,6 +100,10 @@ class Session(TypedDict):
     runs: int
     # Start of the latest run; `None` if it is the first, or unknown.
     run_started_at_ms: NotRequired[int]
+    # The other machine that it runs on, by its name in the settings (`[[remote]]`); `None` for this machine.
+    machine: NotRequired[str]
+    # Time at which that machine was last heard, by the clock of this one; `None` while it is connected.
+    last_heard_ms: NotRequired[int]
     # Revision, increased with each stored change: of two versions of this row the higher one is current.
     rev: NotRequired[int]
 
@@ -127,7 +131,7 @@ class Liveness(TypedDict):
     inferred: bool
 
 # A flag in addition to the status.
-Flag = Literal["stopping", "stalled", "looping", "failing", "colliding", "orphan", "warmup", "copied", "handoff", "inferred"]
+Flag = Literal["stopping", "stalled", "looping", "failing", "colliding", "orphan", "warmup", "copied", "handoff", "inferred", "unheard"]
 
 # Status of a tool call.
 ToolStatus = Literal["ok", "error", "open", "denied"]
@@ -409,6 +413,31 @@ class Setup(TypedDict):
 ContentLevel = Literal["figures", "titles", "text"]
 
 
+class RemoteMachine(TypedDict):
+    """State of the connection to another machine: `remote list --json`, `GET /healthz`."""
+
+    # Its name in the settings.
+    name: str
+    # Whether it is connected.
+    is_connected: bool
+    # Whether all of its sessions have come since it was connected.
+    is_caught_up: bool
+    # When it was last heard, by the clock of this machine; `None` if it was not since the hub started.
+    last_heard_ms: int | None
+    # Version of subscope there, as the next two known since it was connected.
+    version: str | None
+    # Name of the host.
+    host: str | None
+    # Number of sessions in its store when it was connected.
+    sessions: int | None
+    # How far its clock is ahead of this machine's; measured at half of the round trip.
+    clock_offset_ms: int | None
+    # Time of the round trip of that measurement.
+    round_trip_ms: int | None
+    # Why it is not connected.
+    error: str | None
+
+
 class Sending(TypedDict):
     """What this machine sends to its team's server: `GET /api/v1/sending`."""
 
@@ -520,9 +549,11 @@ class SessionRow(TypedDict):
     kept_at_ms: NotRequired[int]
     # What is wrong with what is stored of it, if anything: the row may then be older than the session, or lack figures.
     problem: NotRequired[str]
-    # The machine that it ran on; only in a team's store, as the next two.
+    # The machine that it ran on: in a team's store, and of the sessions of another machine (`[[remote]]`).
     machine: NotRequired[str]
-    # Its user.
+    # Time at which that other machine was last heard, while it is not connected: what ran then may have ended.
+    last_heard_ms: NotRequired[int]
+    # Its user; only in a team's store, as the next.
     user: NotRequired[str]
     # The user's team.
     team: NotRequired[str]
@@ -829,6 +860,8 @@ class Health(TypedDict):
     url: str
     # Forwarding of spans; `None` without `serve --otlp-to`.
     forwarding: NotRequired[Forwarding]
+    # Other machines whose sessions this hub shows (`[[remote]]`).
+    remotes: NotRequired[list[RemoteMachine]]
     # Newest problems of input from which no session could be read, since the start.
     problems: NotRequired[list[Problem]]
 

@@ -58,6 +58,9 @@ pub(crate) struct LsArgs {
     /// List only sessions of this harness.
     #[arg(long, value_name = "HARNESS", conflicts_with = "iterations")]
     pub(crate) harness: Option<String>,
+    /// List only sessions of this other machine, by its name in the settings.
+    #[arg(long, value_name = "NAME", conflicts_with = "iterations")]
+    pub(crate) machine: Option<String>,
     /// List only sessions that were started in this folder or below it.
     #[arg(long, value_name = "FOLDER", conflicts_with = "iterations")]
     pub(crate) project: Option<PathBuf>,

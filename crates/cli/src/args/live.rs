@@ -147,6 +147,10 @@ pub(crate) struct ServeArgs {
     /// End the running hub, however it was started. It finishes open work; the next command that needs a hub starts one.
     #[arg(long)]
     pub(crate) stop: bool,
+    /// Send this machine's sessions over stdout to a hub of yours on another machine, which starts this (`[[remote]]`
+    /// there); ends with its input.
+    #[arg(long, conflicts_with_all = ["stop", "background", "open", "listen", "token_file", "public_url", "otlp_to"])]
+    pub(crate) stdio: bool,
     /// Run in the background until idle, as commands start it.
     #[arg(long, hide = true, conflicts_with = "stop")]
     pub(crate) background: bool,

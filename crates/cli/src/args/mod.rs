@@ -6,6 +6,7 @@ mod live;
 mod mcp;
 mod publish;
 mod reading;
+mod remote;
 mod setup;
 mod team;
 pub(crate) mod value;
@@ -14,7 +15,7 @@ use clap::{Parser, Subcommand};
 use subscope_program::Global;
 
 pub(crate) use self::{
-    history::*, live::*, mcp::*, publish::*, reading::*, setup::*, team::*, value::TargetArg,
+    history::*, live::*, mcp::*, publish::*, reading::*, remote::*, setup::*, team::*, value::TargetArg,
 };
 use crate::config::{AsciiChoice, KEEP_DAYS, LoadedConfig, PRICES};
 
@@ -54,6 +55,9 @@ Exchange data:
 Share with a team:
   forward      Forward this machine's sessions to the server of a team
   team         Run and manage the store of a team
+
+Your other machines:
+  remote       Add, list or test your other machines, whose sessions appear among those of this one
 
 Set up:
   doctor       Check what subscope needs, and explain what is missing
@@ -172,6 +176,7 @@ pub(crate) enum CliCommand {
     Mcp(McpArgs),
     Team(TeamArgs),
     Forward(ForwardArgs),
+    Remote(RemoteArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Init(InitArgs),

@@ -177,6 +177,7 @@ mod tests {
         ascii = "auto"                          # default
         # prices is not set                     # default
         # time_zone is not set                  # default
+        remote = []                             # default
 
         [watch]
         verbose = false                         # default

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     let has_no_texts = args.format == Format::Feed && events.is_empty();
     let has_no_responses = args.format == Format::Otlp && loaded.source == RowsSource::Store;
     if has_no_responses || has_no_texts && loaded.source != RowsSource::Sources {
-        return Err(texts_are_gone());
+        return Err(texts_are_gone(&loaded.tree.session));
     }
     loaded.warn_of_lost_texts(context);
     if args.format == Format::Otlp {

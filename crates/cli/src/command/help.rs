@@ -37,6 +37,7 @@ const PAGES: &[(&str, &str)] = pages![
     "frameworks",
     "interchange",
     "shell",
+    "remotes",
     "teams",
     "teams-reference",
     "teams-operate",

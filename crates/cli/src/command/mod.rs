@@ -21,6 +21,7 @@ pub(crate) mod init;
 pub(crate) mod jump;
 mod mcp;
 pub(crate) mod publish;
+mod remote;
 pub(crate) mod run;
 #[cfg(test)]
 mod schemas;
@@ -88,6 +89,7 @@ pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), Cli
         CliCommand::Mcp(args) => mcp::run(args, context),
         CliCommand::Forward(args) => forward::run(args, context),
         CliCommand::Team(args) => team::run(args, context),
+        CliCommand::Remote(args) => remote::run(args, context),
         CliCommand::Config(args) => config::run(args, context),
         CliCommand::Doctor(args) => doctor::run(*args, context),
         CliCommand::Init(args) => init::run(*args),

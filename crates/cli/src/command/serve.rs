@@ -5,6 +5,8 @@ mod background;
 mod background_index;
 mod forwarding;
 mod history_service;
+pub(super) mod remotes;
+mod stdio;
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +41,9 @@ use tokio::{
     sync::oneshot,
 };
 
-use self::{background::IdleDetector, forwarding::SpanForwarder, history_service::HistoryService};
+use self::{
+    background::IdleDetector, forwarding::SpanForwarder, history_service::HistoryService, remotes::Remotes,
+};
 use super::{
     demo,
     forward::{self, HubForwarding},
@@ -84,6 +88,9 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         hub_connection::stop(&context.data_folder()?)?;
         context.info("the hub has left");
         return Ok(());
+    }
+    if args.stdio {
+        return stdio::run(context);
     }
     restart_with_immediate_purge();
     if args.background {
@@ -226,6 +233,8 @@ pub(crate) struct PreparedHub {
     forwarding: Option<HubForwarding>,
     /// Where spans are forwarded to.
     span_forwarder: Option<SpanForwarder>,
+    /// Other machines whose sessions are shown.
+    remotes: Remotes,
 }
 
 impl PreparedHub {
@@ -262,6 +271,11 @@ impl PreparedHub {
         let (hub, watch) = (&context.settings().hub, &context.settings().watch);
         let public = hub.public_names().map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
         let progress = ForwardProgress::default();
+        let remotes = Remotes::new(match mode {
+            HubMode::Foreground | HubMode::Background => &context.settings().remote,
+            // It ends with its command.
+            HubMode::Command => &[],
+        });
         Ok(Ok(Self {
             store,
             options: HubOptions {
@@ -287,8 +301,10 @@ impl PreparedHub {
                 takes_answers: context.settings().answers.enabled,
                 demo: Some(history_service::demo(&index_options)),
                 forwarding: None,
+                remotes: Some(Arc::new(remotes.states.reader())),
             },
             span_forwarder: None,
+            remotes,
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
             homes: super::run::homes(context),
             forwarding: match mode {
@@ -322,7 +338,8 @@ impl PreparedHub {
         signal: &AtomicI32,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { store, history, options, mut server, idle, homes, forwarding, span_forwarder } = self;
+        let Self { store, history, options, mut server, idle, homes, forwarding, span_forwarder, remotes } =
+            self;
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
@@ -339,6 +356,7 @@ impl PreparedHub {
         server.indexer = Some(background_index::indexer(hub.handle(), index_requests.clone()));
         let stopped = runtime.block_on(stop_requested(ended, signal))?;
         let server = runtime.block_on(bind(server, &history.data, &hub))?;
+        let remotes = remotes.start(&hub.handle());
         let span_forwarding = span_forwarder.map(|forwarder| forwarder.start(&hub.handle(), history.clone()));
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
@@ -381,7 +399,7 @@ impl PreparedHub {
                     _ = left => {}
                 }
             }));
-            drop((ending, indexer_ending, watch_ending, forward_ending, span_forwarding));
+            drop((ending, indexer_ending, watch_ending, forward_ending, span_forwarding, remotes));
             // Open connections may still hold senders: stop the service all the same.
             let _ = requests.send(None);
             let _ = index_requests.try_send(None);

@@ -2,6 +2,7 @@
 //! name.
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     fmt, fs,
     io::{self, BufRead as _, Read as _},
@@ -15,8 +16,8 @@ use subscope_export::iteration;
 use subscope_harness::{self as harness, Root, recognize};
 use subscope_hub::{BatchRead, HistoryRows, ReadHistory, RowsSource, SessionSources, unread_files_naming};
 use subscope_model::{
-    Event, EventRecord, IterationStatus, Millis, Payload, Problem, RawJson, SessionDetail, SessionId,
-    SessionText, ToolUseId, Tree,
+    Event, EventRecord, IterationStatus, Millis, Payload, Problem, RawJson, Session, SessionDetail,
+    SessionId, SessionText, Text, ToolUseId, Tree,
 };
 use subscope_run::record;
 use subscope_session::{EventScope, FactDetail, Now, RouterOptions, SessionRouter};
@@ -282,7 +283,7 @@ impl LoadedSession {
         match self.source {
             RowsSource::Sources => {}
             RowsSource::StoreAndSources => context.warn(SOME_TEXTS_ARE_GONE),
-            RowsSource::Store => context.warn(TEXTS_ARE_GONE),
+            RowsSource::Store => context.warn(&why_only_rows(self.tree.session.machine.as_ref())),
         }
     }
 
@@ -309,11 +310,26 @@ impl LoadedSession {
 const SOME_TEXTS_ARE_GONE: &str = "a part of the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, the texts of that part are not there";
 
 /// Warning for a session of which only rows can be shown.
-pub(crate) const TEXTS_ARE_GONE: &str = "the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, its texts are not there";
+const TEXTS_ARE_GONE: &str = "the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, its texts are not there";
+
+/// Returns why only rows of a session can be shown.
+pub(crate) fn why_only_rows(machine: Option<&Text>) -> Cow<'static, str> {
+    match machine {
+        Some(machine) => {
+            format!("the session is on {machine}: its rows are here, its texts are there").into()
+        }
+        None => TEXTS_ARE_GONE.into(),
+    }
+}
 
 /// Error of a command that needs a transcript that is not there.
-pub(crate) fn texts_are_gone() -> CliError {
-    CliError::failed(TEXTS_ARE_GONE)
+pub(crate) fn texts_are_gone(session: &Session) -> CliError {
+    let machine = session.machine.as_ref();
+    let error = CliError::failed(why_only_rows(machine));
+    if machine.is_some() {
+        return error.hint("the same command on that machine has them");
+    }
+    error
         .hint("`subscope tree` and `export --as csv` show the rows; `index --archive` keeps transcripts from then on")
 }
 
@@ -358,7 +374,7 @@ fn load_resolved(
     let HistoryRows { tree, source } =
         rows.ok_or_else(|| CliError::failed(format!("the session in {} is empty", read.name)))?;
     if source != RowsSource::Sources && reading.at.is_some() {
-        return Err(texts_are_gone());
+        return Err(texts_are_gone(&tree.session));
     }
     let ReadTargets { history, at, has_ended, .. } = read;
     Ok(LoadedSession { batch: history.batch, session, tree, at, has_ended, source })

@@ -23,8 +23,8 @@ pub(crate) use self::{
     file::{LIMIT_BYTES, read_text, syntax_error},
     limits::SilenceLimit,
     paths::{ConfigPaths, SYSTEM_FILE},
-    settings::{AsciiChoice, KEEP_DAYS, PRICES, ProjectFrom, Settings, TeamSettings},
-    writer::{create, save, toml_value},
+    settings::{AsciiChoice, KEEP_DAYS, PRICES, ProjectFrom, RemoteSettings, Settings, TeamSettings},
+    writer::{add_remote, create, save, toml_value},
 };
 use self::{
     paths::ConfigPath,

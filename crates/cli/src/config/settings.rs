@@ -10,7 +10,7 @@ use std::{
 use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use subscope_model::{ContentLevel, MicroUsd, Millis, Zone};
+use subscope_model::{ContentLevel, MicroUsd, Millis, Zone, is_remote_name};
 use subscope_render::Detail;
 use subscope_server::{PublicNameError, PublicNames};
 use subscope_tui::{Alerts, Palette, TreePanel};
@@ -69,6 +69,11 @@ pub(crate) struct Settings {
     #[serde(deserialize_with = "words::zone")]
     #[schemars(with = "String", example = "Europe/Berlin")]
     pub(crate) time_zone: Option<Zone>,
+    /// Your other machines, whose sessions the hub shows among those of this one: `[[remote]]` once for each
+    /// (`subscope help remotes`). `name` is its name here; `ssh` a host of your ssh, or `command` what runs `subscope
+    /// serve --stdio` there; `content` what comes of a session: figures, titles or text.
+    #[serde(deserialize_with = "words::remotes")]
+    pub(crate) remote: Vec<RemoteSettings>,
     /// Output, heartbeats and stall limits.
     pub(crate) watch: WatchSettings,
     /// Archive and retention.
@@ -85,6 +90,71 @@ pub(crate) struct Settings {
     pub(crate) answers: AnswerSettings,
     /// The store of a team.
     pub(crate) team: TeamSettings,
+}
+
+/// An entry of `[[remote]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoteSettings {
+    /// Name of the machine here; without it, that of `ssh`.
+    #[serde(default)]
+    pub(crate) name: String,
+    /// Host as `ssh` names it.
+    #[serde(default, deserialize_with = "words::word", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(crate) ssh: Option<String>,
+    /// Command that runs `subscope serve --stdio` there, with its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) command: Vec<String>,
+    /// What comes of a session.
+    #[serde(default = "all_content")]
+    #[schemars(schema_with = "words::content_schema")]
+    pub(crate) content: ContentLevel,
+}
+
+/// Machines of one person hide nothing from each other.
+fn all_content() -> ContentLevel {
+    ContentLevel::Text
+}
+
+impl RemoteSettings {
+    /// Checks it, and names it if it has no name.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn checked(mut self) -> Result<Self, String> {
+        match (&self.ssh, self.command.as_slice()) {
+            (Some(host), [])
+                if host.is_empty() || host.starts_with('-') || host.contains(char::is_control) =>
+            {
+                return Err(format!("{host:?} is no host for ssh"));
+            }
+            (Some(host), []) if self.name.is_empty() => self.name.clone_from(host),
+            (Some(_), []) | (None, [_, ..]) => {}
+            (Some(_), [_, ..]) => return Err("a remote has `ssh` or `command`, not both".to_owned()),
+            (None, []) => return Err("a remote needs `ssh = \"HOST\"` or `command = […]`".to_owned()),
+        }
+        if self.command.first().is_some_and(String::is_empty) {
+            return Err("the command of a remote has no program".to_owned());
+        }
+        if is_remote_name(&self.name) {
+            return Ok(self);
+        }
+        let name = &self.name;
+        Err(format!(
+            "{name:?} is no name for a remote: at most 32 of a-z, 0-9, `.`, `_`, `-`, set with `name`"
+        ))
+    }
+
+    /// Returns the program to start, and its arguments.
+    pub(crate) fn argv(&self) -> Vec<String> {
+        let Some(host) = &self.ssh else { return self.command.clone() };
+        // Nobody could answer a question of ssh; a dead line is noticed within 15 s.
+        let ssh =
+            ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5"];
+        let there = ["--", host, "subscope", "serve", "--stdio"];
+        ssh.into_iter().chain(there).map(str::to_owned).collect()
+    }
 }
 
 /// Section `[watch]`.

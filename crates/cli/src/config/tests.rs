@@ -103,7 +103,8 @@ fn flag_wins_over_variable_wins_over_files() {
 #[test]
 fn every_setting_is_read_from_a_file_and_from_a_variable() {
     let text = "subagent_tracing_detail = 'full'\ncode_tools = ['a', 'b']\ncolor = 'never'\nascii = false\n\
-                prices = 'p.toml'\ntime_zone = 'Asia/Kolkata'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
+                prices = 'p.toml'\ntime_zone = 'Asia/Kolkata'\n\
+                remote = [{ ssh = 'gpu1' }, { name = 'web', command = ['docker', 'exec'], content = 'figures' }]\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
                 stall_open = '2h'\nlimits = ['claude-code stall=5m', 'claude-opus stall_open=1h']\n\
                 [store]\narchive = true\nkeep_days = 30\n\
                 [hub]\nlisten = '[::1]:7338'\nidle = '5m'\npublic_url = 'https://a/'\nallowed_hosts = ['b:1', 'c']\n\
@@ -124,6 +125,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
             let words = row.value.as_array().into_iter().flatten().filter_map(Value::as_str);
             let text = match (row.value.as_str(), words.collect::<Vec<_>>().join(", ")) {
                 (Some(text), _) => text.to_owned(),
+                (None, _) if row.key == "remote" => toml_value(&row.value).unwrap().to_string(),
                 (None, words) if row.value.is_array() => words,
                 (None, _) => row.value.to_string(),
             };
@@ -136,7 +138,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
     assert_eq!(again.errors.len(), 0);
     assert_eq!(again.settings, config.settings);
     assert!(again.rows().iter().all(|row| row.origin.layer.as_str() == "environment"));
-    assert_eq!(config.rows().len(), 33);
+    assert_eq!(config.rows().len(), 34);
     assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 
@@ -302,13 +304,14 @@ fn locked_keys_stay_but_a_user_may_send_less() {
 }
 
 /// TOML of a value of each setting that differs from its default, with what a project may do with it.
-const EVERY_SETTING: [(&str, &str, bool); 33] = [
+const EVERY_SETTING: [(&str, &str, bool); 34] = [
     ("subagent_tracing_detail", "'full'", true),
     ("code_tools", "['a']", true),
     ("color", "'never'", true),
     ("ascii", "true", true),
     ("prices", "'/dev/stdin'", false),
     ("time_zone", "'Asia/Kolkata'", false),
+    ("remote", "[{ ssh = 'evil' }]", false),
     ("watch.verbose", "true", true),
     ("watch.heartbeat", "'5s'", true),
     ("watch.stall", "'1m'", true),

@@ -168,6 +168,11 @@ impl<'de> Deserializer<'de> for &'de SettingValue {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
         let wrong = || SettingError("must be a list of texts, such as [\"run_code\"]".to_owned());
+        if let SettingValue::List(items) = self
+            && items.iter().any(|item| matches!(item, SettingValue::Table(_)))
+        {
+            return visitor.visit_seq(SeqDeserializer::new(items.iter()));
+        }
         visitor.visit_seq(SeqDeserializer::new(self.list().ok_or_else(wrong)?.into_iter()))
     }
 

@@ -11,7 +11,7 @@ use subscope_model::Zone;
 use subscope_render::Detail;
 use subscope_server::PublicNames;
 
-use super::AsciiChoice;
+use super::{AsciiChoice, RemoteSettings};
 use crate::args::value::{format_duration, parse_days, parse_heartbeat, parse_limit, parse_public_url};
 
 /// Reads a level of detail; an error names the allowed ones.
@@ -52,6 +52,19 @@ pub(super) fn editor<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::E
     Err(D::Error::custom(format!(
         "{url:?} is not the URL of an editor: write it as {form:?}, or \"\" for none"
     )))
+}
+
+/// Reads the other machines; each name occurs once.
+pub(super) fn remotes<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<RemoteSettings>, D::Error> {
+    let mut remotes: Vec<RemoteSettings> = Vec::new();
+    for remote in Vec::<RemoteSettings>::deserialize(value)? {
+        let remote = remote.checked().map_err(D::Error::custom)?;
+        if remotes.iter().any(|other| other.name == remote.name) {
+            return Err(D::Error::custom(format!("two remotes have the name {:?}", remote.name)));
+        }
+        remotes.push(remote);
+    }
+    Ok(remotes)
 }
 
 /// Reads a word that is not empty.

@@ -3,10 +3,11 @@
 use std::{fs, io, path::Path};
 
 use serde_json::Value;
+use subscope_model::ContentLevel;
 use subscope_program::{CliError, ErrorKind};
-use toml_edit::{Array, DocumentMut, Item, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, value};
 
-use super::{ConfigPaths, LIMIT_BYTES, read_text};
+use super::{ConfigPaths, LIMIT_BYTES, RemoteSettings, read_text};
 
 /// Saves a setting, given by its key, and returns the path of the file.
 ///
@@ -19,6 +20,45 @@ pub(crate) fn save<'p>(key: &str, value: &Value, paths: &'p ConfigPaths) -> Resu
     let text = with_setting(&text, key, value).map_err(|error| CliError::because(failed("change"), error))?;
     replace_file(path, &text).map_err(|error| CliError::because(failed("write"), error))?;
     Ok(path)
+}
+
+/// Adds another machine to the user's file and returns the path of the file.
+///
+/// # Errors
+/// As [`save`].
+pub(crate) fn add_remote<'p>(remote: &RemoteSettings, paths: &'p ConfigPaths) -> Result<&'p Path, CliError> {
+    let path = user_file(paths)?;
+    let failed = |what: &str| format!("{} is not saved: cannot {what} {}", remote.name, path.display());
+    let text = if path.exists() { read_text(path, LIMIT_BYTES, ErrorKind::Usage)? } else { String::new() };
+    let text = with_remote(&text, remote).map_err(|error| CliError::because(failed("change"), error))?;
+    replace_file(path, &text).map_err(|error| CliError::because(failed("write"), error))?;
+    Ok(path)
+}
+
+/// Returns the file's text with one more `[[remote]]`.
+fn with_remote(text: &str, remote: &RemoteSettings) -> Result<String, toml_edit::TomlError> {
+    let mut document: DocumentMut = text.parse()?;
+    let mut entry = toml_edit::Table::new();
+    entry.insert("name", value(&remote.name));
+    if let Some(host) = &remote.ssh {
+        entry.insert("ssh", value(host));
+    }
+    if !remote.command.is_empty() {
+        entry.insert("command", value(remote.command.iter().collect::<Array>()));
+    }
+    if remote.content != ContentLevel::Text {
+        entry.insert("content", value(remote.content.as_str()));
+    }
+    let all = document.entry("remote").or_insert(Item::ArrayOfTables(toml_edit::ArrayOfTables::new()));
+    match all {
+        Item::ArrayOfTables(all) => all.push(entry),
+        // Written as a list of inline tables.
+        Item::Value(toml_edit::Value::Array(all)) => all.push(entry.into_inline_table()),
+        Item::None | Item::Value(_) | Item::Table(_) => {
+            *all = Item::ArrayOfTables([entry].into_iter().collect());
+        }
+    }
+    Ok(document.to_string())
 }
 
 /// Writes the user's file, which must not exist, and returns its path.
@@ -51,7 +91,11 @@ pub(crate) fn toml_value(json: &Value) -> Option<toml_edit::Value> {
         },
         Value::String(text) => text.as_str().into(),
         Value::Array(items) => items.iter().filter_map(toml_value).collect::<Array>().into(),
-        Value::Null | Value::Object(_) => return None,
+        Value::Object(entries) => {
+            let entries = entries.iter().filter_map(|(key, json)| Some((key.as_str(), toml_value(json)?)));
+            entries.collect::<InlineTable>().into()
+        }
+        Value::Null => return None,
     })
 }
 
@@ -107,6 +151,23 @@ mod tests {
             with_setting("", "watch.limits", &serde_json::json!(["a stall=5m", "b stall=1h"])).unwrap();
         assert_eq!(listed, "[watch]\nlimits = [\"a stall=5m\", \"b stall=1h\"]\n");
         assert!(with_setting("a = ", "color", &"never".into()).is_err());
+    }
+
+    #[test]
+    fn machines_are_added_after_what_is_there() {
+        let machine = |name: &str| RemoteSettings {
+            name: name.to_owned(),
+            ssh: None,
+            command: vec!["docker".to_owned(), "exec".to_owned()],
+            content: ContentLevel::Titles,
+        };
+        let text = with_remote("# mine\ncolor = \"never\"\n", &machine("web")).unwrap();
+        let entry = "[[remote]]\nname = \"web\"\ncommand = [\"docker\", \"exec\"]\ncontent = \"titles\"\n";
+        assert_eq!(text, format!("# mine\ncolor = \"never\"\n\n{entry}"));
+        let two = with_remote(&text, &machine("db")).unwrap();
+        assert_eq!(two, format!("{text}\n{}", entry.replace("web", "db")));
+        let inline = with_remote("remote = [{ ssh = \"a\" }]\n", &machine("db")).unwrap();
+        assert!(inline.parse::<DocumentMut>().unwrap()["remote"].as_array().unwrap().len() == 2, "{inline}");
     }
 
     #[test]

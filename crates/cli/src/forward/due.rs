@@ -116,8 +116,8 @@ impl DueQueue {
     }
 }
 
-/// Whether a session's folder is excluded from forwarding.
+/// Whether a session is not forwarded: its folder is excluded, or another machine has it, which forwards its own.
 fn is_excluded(store: &SqliteStore, options: &ForwardOptions, session: &SessionId) -> StoreResult<bool> {
     let row = store.session_row(session)?.unwrap_or_else(|| SessionRow::empty(session.clone()));
-    Ok(options.exclusions.contains(&row))
+    Ok(row.machine.is_some() || options.exclusions.contains(&row))
 }

@@ -226,7 +226,7 @@ impl SessionForwarder {
     /// [`ForwardError`].
     pub(crate) fn example(&self) -> Result<Option<Vec<u8>>, ForwardError> {
         for row in self.store.list(&ListQuery::first(EXAMPLES))? {
-            if self.options.exclusions.contains(&row) {
+            if row.machine.is_some() || self.options.exclusions.contains(&row) {
                 continue;
             }
             let due = DueSession { session: row.id, rev: 0, is_live: false, is_gone: false };
@@ -474,8 +474,12 @@ fn day_of_time(at: Millis) -> Text {
 
 /// Returns the name of this machine.
 pub(crate) fn machine_name(settings: &TeamSettings) -> Text {
-    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    settings.name.clone().unwrap_or_else(host).into()
+    settings.name.as_deref().map_or_else(host_name, Into::into)
+}
+
+/// Returns the host's name of this machine.
+pub(crate) fn host_name() -> Text {
+    rustix::system::uname().nodename().to_string_lossy().into_owned().into()
 }
 
 /// Returns the home folder.

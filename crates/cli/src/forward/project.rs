@@ -31,7 +31,7 @@ impl ProjectNames {
     }
 
     /// Returns the name of the project of a folder; `None` if nothing names it.
-    pub(super) fn name(&self, folder: Option<&str>) -> Option<Text> {
+    pub(crate) fn name(&self, folder: Option<&str>) -> Option<Text> {
         let path = folder.filter(|path| !path.is_empty())?;
         if let Some(known) = self.known.borrow().get(path) {
             return known.clone();
@@ -105,7 +105,7 @@ impl Exclusions {
 
     /// Whether a session stays here: that of a folder or of a work tree of a project there. A session without a working
     /// directory stays if any directory is excluded: it might belong to it.
-    pub(super) fn contains(&self, row: &SessionRow) -> bool {
+    pub(crate) fn contains(&self, row: &SessionRow) -> bool {
         self.has_folder(row.cwd.as_deref())
             || row.project.is_some() && self.has_folder(row.project.as_deref())
     }

@@ -68,7 +68,9 @@ impl<'c> Backend<'c> {
             Needs::Committed | Needs::RowsNoStart => StartPolicy::Never,
             Needs::Rows | Needs::Texts => StartPolicy::IfNone,
         };
-        if !context.data_folder()?.exists() {
+        // A hub shows the sessions of other machines, too.
+        let has_remotes = !context.settings().remote.is_empty();
+        if !context.data_folder()?.exists() && !has_remotes {
             let on_disk = roots(context).into_iter().flat_map(|root| sessions_below(&root));
             let on_disk: Vec<_> = on_disk.map(|(id, _)| id).collect();
             if start == StartPolicy::Never || on_disk.is_empty() {

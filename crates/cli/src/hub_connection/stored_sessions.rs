@@ -3,8 +3,8 @@
 use subscope_collect::archive::Archive;
 use subscope_hub::search::search;
 use subscope_model::{
-    HITS_SCHEMA, Hits, IdMatches, Looks, Millis, STATS_SCHEMA, SearchQuery, SessionId, SessionPage,
-    SessionRow, Stats, StatsQuery, Status, Tree,
+    Agent, Attention, HITS_SCHEMA, Hits, IdMatches, Looks, Millis, STATS_SCHEMA, SearchQuery, SessionId,
+    SessionPage, SessionRow, SessionStatus, Stats, StatsQuery, Status, Tree,
 };
 use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
 use subscope_store::{History, SessionQueries, SqliteStore, TextIndex};
@@ -26,11 +26,22 @@ pub(crate) struct StoredSessions {
 
 impl Queries for StoredSessions {
     fn sessions(&mut self, query: &ListQuery) -> QueryResult<SessionPage> {
-        Ok(query.page(|query| self.store.list(query))?)
+        let mut page = query.page(|query| self.store.list(query))?;
+        page.sessions.iter_mut().for_each(unheard);
+        page.sessions.retain(|row| !query.only_live || row.last_heard_ms.is_none());
+        Ok(page)
     }
 
     fn tree(&mut self, session: &SessionId) -> QueryResult<Option<Tree>> {
-        Ok(self.store.tree(session)?)
+        let tree = self.store.tree(session)?;
+        Ok(match tree {
+            Some(tree) if was_heard_at_work(&tree) => {
+                let row = self.store.session_row(session)?;
+                let heard = row.and_then(|row| row.kept_at_ms).or(tree.session.ended_at_ms);
+                Some(tree.unheard(heard.unwrap_or(0)))
+            }
+            tree => tree,
+        })
     }
 
     fn names(&mut self, prefix: &str, limit: usize) -> QueryResult<IdMatches> {
@@ -53,11 +64,29 @@ impl Queries for StoredSessions {
 
     fn live_sessions(&mut self, limit: usize) -> QueryResult<Vec<SessionRow>> {
         let rows = self.store.list(&ListQuery::live(limit))?.into_iter();
-        Ok(rows.filter(|row| row.last_event_at_ms >= Some(self.silent_since)).collect())
+        // No hub hears another machine.
+        Ok(rows
+            .filter(|row| row.machine.is_none() && row.last_event_at_ms >= Some(self.silent_since))
+            .collect())
     }
 
     fn looks(&mut self) -> QueryResult<Looks> {
         Ok(self.store.looks()?)
+    }
+}
+
+/// Whether a session is of another machine, and was at work when its rows were stored: no hub hears it now.
+fn was_heard_at_work(tree: &Tree) -> bool {
+    let is_open = tree.session.machine.is_some() && tree.session.last_heard_ms.is_none();
+    is_open && tree.agents.iter().any(Agent::is_at_work)
+}
+
+/// Marks a row of another machine, which no hub hears now.
+fn unheard(row: &mut SessionRow) {
+    if row.machine.is_some() && row.status == SessionStatus::Live {
+        row.last_heard_ms = row.last_heard_ms.or(row.kept_at_ms).or(row.last_event_at_ms);
+        (row.status, row.attention, row.need, row.running) =
+            (SessionStatus::Ended, Attention::Ended, None, 0);
     }
 }
 

@@ -58,6 +58,7 @@ impl Running {
             takes_answers: false,
             demo: None,
             forwarding: None,
+            remotes: None,
         };
         let (ready, is_ready) = sync_channel(1);
         let (end, is_ended) = oneshot::channel::<()>();

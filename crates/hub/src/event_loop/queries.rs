@@ -74,6 +74,11 @@ impl EventLoop {
                 let until_ms = until_ms.min(self.time.now_ms());
                 reply(self.store.mark_seen(until_ms).map_err(|error| (&error).into()));
             }
+            Command::JoinRemote(machine, orders, reply) => reply(self.join_remote(machine, orders)),
+            Command::PutRemote(batch, reply) => reply(self.put_remote(*batch)),
+            Command::LoseRemote(machine, heard_ms, reply) => {
+                reply(self.lose_remote(Some(&machine), Some(heard_ms)));
+            }
             Command::SetIndexing(progress) => self.startup.indexing = progress,
             Command::Wake => self.queue.waker.has_woken(),
             Command::Stop => return LoopControl::Stop,
@@ -155,6 +160,9 @@ impl EventLoop {
             | Command::SessionsOfAgent(..)
             | Command::Dismiss(..)
             | Command::MarkSeen(..)
+            | Command::JoinRemote(..)
+            | Command::PutRemote(..)
+            | Command::LoseRemote(..)
             | Command::EnableWaking
             | Command::SetIndexing(_)
             | Command::Wake

@@ -132,6 +132,10 @@ impl EventLoop {
     /// Starts the inbox replay, and takes the deadlines of stored sessions. A small inbox is replayed at once.
     pub(super) fn start(&mut self) {
         tracing::info!(seq = self.figures.seq, "event loop starts");
+        // No other machine is heard yet.
+        if let Err(error) = self.lose_remote(None, None) {
+            tracing::warn!("sessions of other machines may count as at work: {error}");
+        }
         let deadlines = self.store.read("the deadlines of sessions", self.store.deadlines());
         for (session, deadline) in deadlines.unwrap_or_default() {
             self.sessions.set_deadline(&session, Some(deadline));

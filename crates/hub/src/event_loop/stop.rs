@@ -163,6 +163,12 @@ impl EventLoop {
         agent: &str,
         reply: crate::command::ReplyCallback<Result<StopReceipt, StopError>>,
     ) {
+        if agent != AgentId::ROOT
+            && let Ok((session, agent)) = self.find_agent(session, agent)
+            && let Some(machine) = self.tree(&session).and_then(|tree| tree.session.machine)
+        {
+            return self.stop_remote(&machine, &session, agent, reply);
+        }
         match self.create_stop_order(session, agent) {
             Ok((Some(order), stopping)) => {
                 let answer: IngestReply = Box::new(move |outcome| {

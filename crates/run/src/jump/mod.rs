@@ -26,6 +26,9 @@ pub fn jump(session: &Session, homes: &[HarnessHome], caller_tmux: Option<OsStri
         command: None,
         says: Text::default(),
     };
+    if let Some(machine) = &session.machine {
+        return Jumped { says: format!("it runs on {machine}, another machine").into(), ..jumped };
+    }
     let Some(process) = SessionProcess::find(session, homes) else { return not_running(session, jumped) };
     let number = process.number;
     let Place { terminal, place, arrival } = terminals::go(&process, caller_tmux.as_deref());
@@ -107,6 +110,8 @@ mod tests {
             ended_at_ms: None,
             runs: 1,
             run_started_at_ms: None,
+            machine: None,
+            last_heard_ms: None,
             rev: None,
         };
         let command = |session: &Session| jump(session, &[], None).command.map(|command| command.to_string());

@@ -23,7 +23,7 @@ use super::{Announcement, QuestionServer as _};
     get, path = "/healthz",
     responses(
         (status = 200, description = "The hub is up: status, seq, sessions, is_reading, `reading` (sessions read and in all) while it is true, version, protocol, oldest_protocol, pid, mode \
-            (foreground, background, command), url; with `serve --otlp-to` also `forwarding`; `problems` of input that no session could be read from.", body = ref("#/components/schemas/Health")),
+            (foreground, background, command), url; with `serve --otlp-to` also `forwarding`; with `[[remote]]` also `remotes`; `problems` of input that no session could be read from.", body = ref("#/components/schemas/Health")),
         (status = 503, description = "The hub does not answer."),
     )
 )]
@@ -42,6 +42,7 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
         mode: app.identity.mode,
         url: app.url().into(),
         forwarding: app.forwarding.as_ref().map(|read| read()),
+        remotes: app.remotes.as_ref().map(|read| read()).unwrap_or_default(),
         problems: figures.unowned_problems,
     }))
 }

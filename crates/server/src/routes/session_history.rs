@@ -16,7 +16,7 @@ use subscope_export::{
     ExportPage, ExportSource, Format, Mask, NeededEvents, NeededFacts, Shape, write_export,
 };
 use subscope_model::{
-    Actor, AgentId, Event, EventKind, EventRecord, SessionId, SessionText, Spending, ToolUseId,
+    Actor, AgentId, Event, EventKind, EventRecord, SessionId, SessionText, Spending, ToolUseId, Tree,
 };
 use subscope_render::timeline::timeline;
 use tokio::sync::mpsc;
@@ -102,7 +102,7 @@ pub(super) async fn spending(
 ) -> Result<Json<Spending>, ApiError> {
     let request = HistoryRequest { has_detail: true, ..HistoryRequest::default() };
     let SessionHistory { tree, detail, .. } = read_session(&app, session, request).await?;
-    Ok(Json(Spending::of(&tree, &detail.ok_or_else(texts_are_gone)?.responses)))
+    Ok(Json(Spending::of(&tree, &detail.ok_or_else(|| texts_are_gone(&tree))?.responses)))
 }
 
 #[derive(Deserialize)]
@@ -182,10 +182,14 @@ fn is_of_call(event: &EventRecord, call: &ToolUseId) -> bool {
 
 /// Returns the history unless it has no events: then its sources are gone, and only its rows are left.
 fn with_events(history: SessionHistory) -> Result<SessionHistory, ApiError> {
-    if history.events.is_empty() { Err(texts_are_gone()) } else { Ok(history) }
+    if history.events.is_empty() { Err(texts_are_gone(&history.tree)) } else { Ok(history) }
 }
 
-fn texts_are_gone() -> ApiError {
+fn texts_are_gone(tree: &Tree) -> ApiError {
+    if let Some(machine) = &tree.session.machine {
+        let there = format!("the session is on {machine}: its rows are here, its texts are there");
+        return ApiError::new(StatusCode::NOT_FOUND, there);
+    }
     let gone = "the session's transcript is gone or cannot be read, and is not in the archive: its rows are kept, its texts are not there";
     ApiError::new(StatusCode::NOT_FOUND, gone)
 }
@@ -248,7 +252,7 @@ pub(super) async fn export(
         history = with_events(history)?;
     }
     if query.format == Format::Otlp && history.detail.is_none() {
-        return Err(texts_are_gone());
+        return Err(texts_are_gone(&history.tree));
     }
     if query.format == Format::Html && subscope_page::saved().is_none() {
         return Err(ApiError::unavailable("this program was built without its page"));

@@ -60,6 +60,7 @@ impl From<StopError> for ApiError {
             | StopError::Ambiguous(_)
             | StopError::Ended(_)
             | StopError::NoChannel
+            | StopError::Remote(_)
             | StopError::Harness(_) => StatusCode::CONFLICT,
             StopError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         };

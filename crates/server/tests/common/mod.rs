@@ -100,6 +100,7 @@ pub(crate) fn start_at(
         takes_answers: false,
         demo: None,
         forwarding: None,
+        remotes: None,
     };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();

@@ -18,7 +18,7 @@ use super::{
     deferred_index::DeferredIndex,
     layout::{INBOX, SESSIONS, UNSETTLED},
     private_file_options,
-    query::{clamp, identity_at, path_at, select},
+    query::{clamp, identity_at, path_at, select, select_one},
 };
 use crate::{FileIdentity, MovedInput, StoreResult};
 
@@ -144,6 +144,16 @@ fn delete_rows(db: &Transaction<'_>, session: &SessionId, rev: u64) -> rusqlite:
         ),
         params![no, clamp(rev)],
     )
+}
+
+/// Removes a session of another machine, which has forgotten it: unless the user has, nothing of it stays.
+pub(super) fn remove_session(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<()> {
+    let kept = "SELECT 1 FROM sessions WHERE id = ?1 AND is_forgotten = 1";
+    if select_one(db, kept, [session.as_str()], |_| Ok(()))?.is_none() {
+        delete_rows(db, session, 0)?;
+        db.execute("DELETE FROM sessions WHERE id = ?1", [session.as_str()])?;
+    }
+    Ok(())
 }
 
 /// Makes earlier input be about another session. Everything must be indexed.

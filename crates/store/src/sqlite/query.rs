@@ -20,10 +20,11 @@ use super::{
     looks, pack,
     schema::{COST_FLOOR, TOKENS_FLOOR},
     session_keys::unpack_keys,
+    write::remote_key,
 };
 use crate::{
     Access, AgentLabel, DayCost, FileIdentity, History, KeySet, ListQuery, OpenReader, ReceivedInput,
-    SessionPart, SessionQueries, SourceFile, StoreError, StoreResult, StoredFacts,
+    RemotePosition, SessionPart, SessionQueries, SourceFile, StoreError, StoreResult, StoredFacts,
     days::{By, quarters_of},
     stats::{QuarterFigures, Sums},
 };
@@ -694,6 +695,19 @@ impl History for SqliteStore {
                 self.db.query_row(&own, params![types, first, last, session.as_str()], read)?
             }
         })
+    }
+
+    fn is_forgotten(&self, session: &SessionId) -> StoreResult<bool> {
+        let sql = "SELECT is_forgotten FROM sessions WHERE id = ?1";
+        Ok(select_one(&self.db, sql, [session.as_str()], |row| row.get(0))?.unwrap_or(false))
+    }
+
+    fn remote_position(&self, machine: &str) -> StoreResult<Option<RemotePosition>> {
+        let sql = "SELECT value FROM meta WHERE key = ?1";
+        let json: Option<String> = select_one(&self.db, sql, [remote_key(machine)], |row| row.get(0))?;
+        // One that cannot be read is none: all rows come again, which changes nothing.
+        let read = json.and_then(|json| serde_json::from_str::<(Text, u64)>(&json).ok());
+        Ok(read.map(|(store, rev)| RemotePosition { machine: machine.into(), store, rev }))
     }
 
     fn looks(&self) -> StoreResult<Looks> {

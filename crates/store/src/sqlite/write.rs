@@ -20,7 +20,8 @@ use super::{
     session_keys,
 };
 use crate::{
-    Commit, ReceivedInput, SessionPart, SourceFile, StoreResult, StoredFacts, days::quarters, stats,
+    Commit, ReceivedInput, RemotePosition, SessionPart, SourceFile, StoreResult, StoredFacts, days::quarters,
+    stats,
 };
 
 /// Events kept in the event log, at some hundred bytes each; older ones are deleted.
@@ -57,6 +58,14 @@ pub(super) fn write(
     for tree in &commit.trees {
         write_session(&transaction, packer, rules, tree, commit)?;
     }
+    for session in &commit.removed {
+        super::forget::remove_session(&transaction, session)?;
+    }
+    if let Some(RemotePosition { machine, store, rev }) = &commit.remote {
+        let sql = "INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2";
+        let json = serde_json::to_string(&(store, rev))?;
+        transaction.prepare_cached(sql)?.execute(params![remote_key(machine), json])?;
+    }
     for keys in &commit.session_keys {
         session_keys::write_keys(&transaction, keys)?;
     }
@@ -81,6 +90,11 @@ pub(super) fn write(
     indexed.into_iter().for_each(|indexed| index.apply(indexed));
     index.apply(update);
     Ok(())
+}
+
+/// Returns the key in `meta` of how far the rows of another machine are read.
+pub(super) fn remote_key(machine: &str) -> String {
+    format!("remote/{machine}")
 }
 
 /// Returns the row number of a session.

@@ -69,10 +69,10 @@ pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usi
     }
 }
 
-/// The session's project: the last component of its working directory, after that of its project if it is in a work tree. In a team's list its user and the project's name.
+/// The session's project: the last component of its working directory, after that of its project if it is in a work tree. In a team's list its user and the project's name, of another machine's session that machine.
 pub(super) fn place_of(row: &SessionRow) -> Cow<'_, str> {
     let project = text::place_name(row.cwd.as_deref(), row.project.as_deref());
-    match row.user.as_deref() {
+    match row.user.as_deref().or(row.machine.as_deref()) {
         None => project,
         Some(user) if project.is_empty() => user.into(),
         Some(user) => format!("{user}: {project}").into(),

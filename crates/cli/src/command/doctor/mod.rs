@@ -4,6 +4,7 @@
 
 mod machine;
 mod otel;
+mod remotes;
 mod repair;
 mod sessions;
 mod setup;
@@ -120,6 +121,7 @@ fn run_checks(context: &Context) -> Vec<Check> {
     checks.extend(otel::targets(context));
     checks.extend(setup::archive(history::archive(context)));
     checks.extend(team::forwarding(context));
+    checks.extend(remotes::machines(context));
     checks.extend(setup::terminal(&context.terminal));
     checks
 }

@@ -9,7 +9,7 @@ use subscope_export::{
 use subscope_hub::RowsSource;
 use subscope_model::{Agent, Payload, SessionRow, SessionText, Tree, iso8601};
 
-use super::super::target::{LoadedSession, ReadOptions, TEXTS_ARE_GONE, load_session};
+use super::super::target::{LoadedSession, ReadOptions, load_session, why_only_rows};
 use crate::{output::HarmlessJson, prelude::*};
 
 /// Where spans go.
@@ -168,7 +168,8 @@ fn export_one(row: &SessionRow, reading: &ReadOptions, export: &mut SpanExport<'
     let context = export.context;
     let mut loaded = load_session(&row.id, reading, context)?;
     if loaded.source == RowsSource::Store {
-        context.warn(&format!("session {} is left out: {TEXTS_ARE_GONE}", row.id));
+        let why = why_only_rows(row.machine.as_ref());
+        context.warn(&format!("session {} is left out: {why}", row.id));
         return Ok(());
     }
     loaded.warn_of_lost_texts(context);

@@ -62,7 +62,8 @@ fn query(args: &LsArgs, context: &Context) -> ListQuery {
         (args.denied, SessionRow::DENIED),
     ];
     let words = words.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.to_owned());
-    let words: Vec<String> = harness.into_iter().chain(words).collect();
+    let machine = args.machine.as_ref().map(|name| format!("{}{name}", SessionRow::MACHINE));
+    let words: Vec<String> = harness.into_iter().chain(machine).chain(words).collect();
     let time = |moment: Option<Moment>| moment.map(|moment| moment.resolve(context.now_ms(), context.zone()));
     ListQuery {
         order: args.sort,

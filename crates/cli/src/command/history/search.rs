@@ -5,7 +5,7 @@ use subscope_render::table::render_hits;
 use subscope_store::{PassageKind, words};
 
 use super::selected::SelectedSessions;
-use crate::prelude::*;
+use crate::{prelude::*, team_server};
 
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> {
     if args.query.iter().all(|word| words(word).is_empty()) {
@@ -29,6 +29,15 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
         only_failed: args.failed,
         limit: args.limit,
     })?;
+    // A team's server has its machines' texts.
+    let machines: Vec<&str> = match team_server::asked(context)? {
+        Some(_) => Vec::new(),
+        None => context.settings().remote.iter().map(|remote| remote.name.as_str()).collect(),
+    };
+    if !machines.is_empty() {
+        let names = machines.join(", ");
+        context.info(&format!("the full texts of {names} are on that machine: they are searched there"));
+    }
     if found.is_indexing {
         context.info("the full text is still being read; this is what is there by now");
     }

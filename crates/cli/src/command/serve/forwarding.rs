@@ -113,6 +113,15 @@ impl DueSessions {
 impl UpdateQueue for DueSessions {
     fn offer(&mut self, update: Update) -> EnqueueOutcome {
         let has_ended = |agents: &[Agent]| agents.iter().any(|agent| !agent.is_at_work());
+        let machine = match &update {
+            Update::Snapshot(tree) => tree.session.machine.as_ref(),
+            Update::Change(change) => change.session().machine.as_ref(),
+            Update::Event(_) | Update::Missed(_) | Update::Reset | Update::CaughtUp => None,
+        };
+        if machine.is_some() {
+            // Only its rows are here.
+            return EnqueueOutcome::Queued;
+        }
         match update {
             Update::Snapshot(tree) if has_ended(&tree.agents) => self.mark(&tree.session.id),
             // Rows that did not change are not in it.
@@ -314,7 +323,7 @@ impl SessionQueuer<'_> {
         let is_new = |last: Option<Millis>| last.is_none_or(|last| last >= since);
         page.sessions
             .iter()
-            .filter(|row| is_new(row.last_event_at_ms))
+            .filter(|row| row.machine.is_none() && is_new(row.last_event_at_ms))
             .for_each(|row| self.sessions.mark(&row.id));
         true
     }

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
     }
     let loaded = load(&args.targets, &ReadOptions::ROWS, context)?;
     if loaded.source != RowsSource::Sources {
-        return Err(texts_are_gone());
+        return Err(texts_are_gone(&loaded.tree.session));
     }
     let tree = loaded.tree;
     let (Some(from), Some(to)) = (tree.session.started_at_ms, tree.session.ended_at_ms) else {

@@ -32,7 +32,7 @@ pub(super) fn follow(
     let mut loaded = load_session(&session, &ReadOptions::FEED, context)?;
     let events = loaded.events(context)?;
     if loaded.source != RowsSource::Sources && events.is_empty() {
-        return Err(texts_are_gone());
+        return Err(texts_are_gone(&loaded.tree.session));
     }
     loaded.warn_of_lost_texts(context);
     if has_lost_files {

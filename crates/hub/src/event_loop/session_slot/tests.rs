@@ -19,6 +19,8 @@ pub(crate) fn tree(id: &str, agents: &[&str], status: AgentStatus) -> Tree {
         ended_at_ms: None,
         runs: 1,
         run_started_at_ms: None,
+        machine: None,
+        last_heard_ms: None,
         rev: None,
     };
     let agents = agents.iter().map(|id| Agent::unknown(AgentId::from(*id), 1, status)).collect();
