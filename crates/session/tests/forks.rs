@@ -266,3 +266,16 @@ fn public_lines_of_forks_are_named() {
         assert_eq!(recognize(line.as_bytes()).and_then(|dialect| dialect.harness()), expected, "{line}");
     }
 }
+
+#[test]
+fn the_rollout_of_an_agent_names_its_fork_where_that_of_the_root_is_missing() {
+    let thread = "019fbcca-9fd4-7d20-83dc-0762b2f839b3";
+    let head = format!(
+        r#"{{"timestamp":"2026-08-01T18:07:04.550Z","type":"session_meta","payload":{{"id":"{thread}","originator":"codex-tui","model_provider":"trae","source":{{"subagent":{{"thread_spawn":{{"parent_thread_id":"019fbc4a-48b9-7472-a0da-6d92901383db"}}}}}}}}}}"#
+    );
+    for (line, expected) in [(head.clone(), "traex"), (head.replace("trae", "openai"), "codex")] {
+        let at = format!("/copied/rollout-2026-08-01T18-07-03-{thread}.jsonl");
+        let part = placed(Path::new(&at), Some("s"), (line + "\n").into_bytes());
+        assert_eq!(harness(&tree(&[part])), Some(expected));
+    }
+}

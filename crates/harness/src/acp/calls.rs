@@ -7,9 +7,13 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use subscope_decode::{Emitter, ToolArguments, digest, lenient::Str};
+use subscope_decode::{
+    Emitter, ToolArguments, digest,
+    lenient::{Flag, Str},
+};
 use subscope_model::{
-    CallBegin, CallEnd, Fact, Outcome, Spawn, SpawnBatch, SpawnInput, SpawnMode, SpawnResult, ToolClass,
+    AgentEnd, AgentStatus, CallBegin, CallEnd, EndEvidence, Fact, Outcome, Spawn, SpawnBatch, SpawnInput,
+    SpawnMode, SpawnResult, ToolClass,
 };
 
 use super::{
@@ -74,6 +78,21 @@ struct CallDetails<'a> {
 struct StartedAgent<'a> {
     id: Str<'a>,
     agent: Str<'a>,
+    /// Of one that has ended.
+    #[serde(rename = "exitCode")]
+    exit_code: Option<i64>,
+    aborted: Flag,
+}
+
+impl StartedAgent<'_> {
+    /// How the agent ended; `None` while it is at work.
+    fn ended(&self) -> Option<AgentStatus> {
+        match self.exit_code? {
+            _ if self.aborted.is_true() => Some(AgentStatus::Stopped),
+            0 => Some(AgentStatus::Completed),
+            _ => Some(AgentStatus::Failed),
+        }
+    }
 }
 
 impl AcpCall {
@@ -142,6 +161,11 @@ impl AcpCall {
         for list in [details.progress, details.results] {
             for agent in elements::<StartedAgent<'_>>(list) {
                 let Some(reported) = agent.id.filled() else { continue };
+                if let Some(status) = agent.ended() {
+                    let (agent, evidence) = (Some(reported), EndEvidence::SpawnResult);
+                    let end = AgentEnd { agent, status, evidence, ..AgentEnd::default() };
+                    out.emitter.emit_made(Fact::AgentEnd(end));
+                }
                 if self.reported.iter().any(|known| known == reported) {
                     continue;
                 }
