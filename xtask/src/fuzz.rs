@@ -80,6 +80,7 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("opencode_stdout", |name| {
         (name.contains("/opencode/") || name.contains("/kilo/")) && name.contains("/stdout")
     }),
+    ("acp_messages", |name| name.ends_with("/acp.jsonl")),
     ("opencode_database", |name| name.contains("/opencode/") && name.contains("event")),
 ];
 

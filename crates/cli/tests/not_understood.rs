@@ -20,6 +20,8 @@ const ROLLOUT: &str =
 const OBJECT: &str = "home/.codex/sessions/rollout-2025-05-01-bbbbbbbb-2222-4333-8444-555566667777.json";
 /// A line of Qoder's, and one that says so.
 const QODER: &str = "{\"type\":\"user\",\"uuid\":\"u1\",\"parentUuid\":null,\"sessionId\":\"0f0f0f0f-0000-4000-8000-000000000009\",\"cwd\":\"/w\",\"message\":{\"role\":\"user\",\"content\":\"fix it\"}}\n{\"type\":\"assistant\",\"uuid\":\"u2\",\"parentUuid\":\"u1\",\"sessionId\":\"0f0f0f0f-0000-4000-8000-000000000009\",\"credits\":0.5,\"billable\":true,\"message\":{\"role\":\"assistant\",\"content\":[]}}\n";
+/// Lines of Command Code, which look like pi's, and one that says so.
+const COMMAND_CODE: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"timestamp\":\"2026-02-24T03:00:00.000Z\",\"cwd\":\"/w\"}\n{\"type\":\"message\",\"id\":\"a\",\"timestamp\":\"2026-02-24T03:00:01.000Z\",\"message\":{\"role\":\"user\",\"content\":\"fix it\"}}\n{\"type\":\"message\",\"id\":\"b\",\"timestamp\":\"2026-02-24T03:00:02.000Z\",\"message\":{\"role\":\"assistant\",\"content\":[]},\"usage\":{\"inputTokens\":1},\"model\":\"m/n\"}\n";
 
 fn good_session(env: &TestEnv) {
     let main = recording("2.1.330", "a-single").mains()[0].clone();
@@ -92,20 +94,59 @@ fn files_that_are_not_understood_are_named_where_there_is_no_session_and_up_to_a
 #[test]
 fn sessions_of_a_program_with_a_harness_format_are_shown_as_no_other() {
     let env = env();
-    let only_first = QODER.lines().next().unwrap();
+    let first_two: String = COMMAND_CODE.split_inclusive('\n').take(2).collect();
     let name = "0f0f0f0f-0000-4000-8000-000000000009.jsonl";
     for (path, text) in [
-        (format!("home/.qoder/projects/-w/{name}"), QODER),
-        (format!("home/.qoder/projects/-v/{name}"), only_first),
-        (format!("work/copied/{name}"), QODER),
+        (format!("home/.commandcode/projects/-w/{name}"), COMMAND_CODE),
+        (format!("home/.commandcode/projects/-v/{name}"), first_two.as_str()),
+        (format!("work/copied/{name}"), COMMAND_CODE),
     ] {
         env.write(&path, text);
         let ran = run(&env, "tree", &[&env.path(&path)]);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{path}: {}", ran.stderr);
-        assert!(ran.stderr.contains("it looks like a session of Qoder"), "{path}: {}", ran.stderr);
+        assert!(ran.stderr.contains("it looks like a session of Command Code"), "{path}: {}", ran.stderr);
     }
-    run(&env, "index", &[&env.home().join(".qoder")]);
+    run(&env, "index", &[&env.home().join(".commandcode")]);
     assert_eq!(json(&run(&env, "ls --json", &[]).stdout)["sessions"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn sessions_of_a_fork_are_shown_as_its_own_with_and_without_a_hub() {
+    let env = env();
+    good_session(&env);
+    let id = |number: u32| format!("0f0f0f0f-0000-4000-8000-00000000000{number}");
+    let of = |number: u32| QODER.replace(&id(9), &id(number));
+    // Only its folder tells while the session has one line.
+    let only_first = of(7).lines().next().unwrap().to_owned() + "\n";
+    let moved = env.path("moved");
+    for (path, text) in [
+        (format!("home/.qoder/projects/-w/{}.jsonl", id(9)), of(9)),
+        (format!("home/.qoderwork/projects/-v/{}.jsonl", id(7)), only_first),
+        (format!("moved/projects/-u/{}.jsonl", id(6)), of(6)),
+    ] {
+        env.write(&path, text);
+    }
+    let names = |variable: &[(&str, &std::path::Path)], id: &str| {
+        let mut command = env.command();
+        command.args(["ls", "--json"]);
+        command.envs(variable);
+        let listed = json(&String::from_utf8(command.output().unwrap().stdout).unwrap());
+        let rows = listed["sessions"].as_array().unwrap().clone();
+        rows.iter().find(|row| row["id"] == id).and_then(|row| Some(row["harness"].as_str()?.to_owned()))
+    };
+    run(&env, "index", &[]);
+    for number in [9, 7] {
+        assert_eq!(names(&[], &id(number)).as_deref(), Some("qoder"), "{number}");
+    }
+    let variable = [("QODER_CONFIG_DIR", moved.as_path())];
+    let mut index = env.command();
+    index.arg("index").env(variable[0].0, variable[0].1).output().unwrap();
+    assert_eq!(names(&variable, &id(6)).as_deref(), Some("qoder"));
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    for number in [9, 7] {
+        assert_eq!(names(&[], &id(number)).as_deref(), Some("qoder"), "{number} of a hub");
+    }
 }
 
 #[test]

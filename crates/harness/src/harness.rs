@@ -10,7 +10,7 @@ use std::{
 use subscope_decode::{Dialect, otlp::OtelSource};
 use subscope_model::ToolClass;
 
-use crate::{Bundle, HookSupport, OtelSetup, RunPlan, SelfReport};
+use crate::{Bundle, HookSupport, OtelSetup, RunPlan, SelfReport, acp::AcpAgent};
 
 /// Reads one environment variable; an empty value counts as none.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -115,6 +115,11 @@ pub trait Harness: Sync {
     /// Returns OpenTelemetry's name of its provider (semantic conventions, `gen_ai.provider.name`), and what the names of
     /// that provider's models begin with: nothing where it serves those of others too. `None` without one provider.
     fn provider(&self) -> Option<(&'static str, &'static [&'static str])> {
+        None
+    }
+
+    /// How it speaks the Agent Client Protocol, or the program does that speaks it for it; `None` where neither is known.
+    fn acp(&self) -> Option<&'static AcpAgent> {
         None
     }
 

@@ -6,19 +6,23 @@
 //!
 //! Nothing here keeps a file open, starts a thread or reads a clock.
 
+pub mod acp;
 mod bundle;
 pub mod claude_code;
 pub mod cline;
 pub mod codex;
 mod common;
 pub mod copilot;
+pub mod forks;
 pub mod gemini;
 mod harness;
 mod hook_settings;
 mod hooks;
 pub mod kimi;
+mod marks;
 pub mod opencode;
 mod otel_setup;
+mod paths;
 pub mod pi;
 mod plugins;
 pub mod qwen;
@@ -34,6 +38,7 @@ use std::{
 };
 
 pub use bundle::{Bundle, FolderBundle, SqlBundle};
+pub use forks::renamed_by_path;
 use harness::roots_of;
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables, homes};
 pub use hooks::{
@@ -58,8 +63,13 @@ use subscope_model::ToolClass;
 pub use unsupported::{is_lookalike, unsupported_program};
 
 /// The registry: one line for each harness. The first that recognizes a path or a line wins; list a
-/// harness with unspecific file names after those with specific ones.
+/// harness with unspecific file names after those with specific ones, and a fork before what it is a fork of.
 pub static HARNESSES: &[&dyn Harness] = &[
+    &codex::TRAEX,
+    &claude_code::IFLOW,
+    &claude_code::QODER,
+    &claude_code::OPENCLAUDE,
+    &claude_code::ICODEMATE_CLI,
     &codex::Codex,
     &copilot::Copilot,
     &gemini::Gemini,
@@ -70,8 +80,19 @@ pub static HARNESSES: &[&dyn Harness] = &[
     &pi::PI,
     &pi::OPENCLAW,
     &opencode::KILO,
+    &opencode::MIMOCODE,
+    &opencode::ICODEMATE,
     &opencode::OPENCODE,
     &claude_code::ClaudeCode,
+];
+
+/// The harnesses of the registry that are forks with the lines and folders of their parents.
+pub(crate) static FORKS: &[&forks::Fork] = &[
+    &claude_code::IFLOW,
+    &claude_code::QODER,
+    &claude_code::OPENCLAUDE,
+    &claude_code::ICODEMATE_CLI,
+    &codex::TRAEX,
 ];
 
 /// A harness that is not in the registry.
@@ -88,9 +109,10 @@ pub fn harnesses() -> impl Iterator<Item = &'static dyn Harness> {
     REGISTERED.get().into_iter().chain(HARNESSES).copied()
 }
 
-/// Returns all dialects: those of the harnesses, then ours.
+/// Returns all dialects: those of the harnesses, that of the protocol which many of them speak, then ours.
 pub fn dialects() -> impl Iterator<Item = Dialect> {
-    harnesses().flat_map(|harness| harness.dialects().iter().copied()).chain(OWN.iter().copied())
+    let of_harnesses = harnesses().flat_map(|harness| harness.dialects().iter().copied());
+    of_harnesses.chain([acp::MESSAGES]).chain(OWN.iter().copied())
 }
 
 /// Returns the dialect of a name.

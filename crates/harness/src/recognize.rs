@@ -14,7 +14,10 @@ use subscope_decode::{
 };
 
 use crate::{
-    HeadLine, harness_of, harnesses, otel_sources,
+    HeadLine,
+    acp::{self, is_message as is_acp},
+    forks::{fork_words, writer},
+    harness_of, harnesses, otel_sources,
     unsupported::{line_words, program_by_content},
 };
 
@@ -38,7 +41,7 @@ pub fn recognize(head: &[u8]) -> Option<Dialect> {
         .or_else(|| dialect_of_array(&text))
         .or_else(|| lines.find_map(dialect_of_line))?;
     let fork = harness_of(found).and_then(|harness| harness.fork_of(found, head));
-    Some(fork.unwrap_or(found))
+    Some(fork.or_else(|| writer(found, head, &words)).unwrap_or(found))
 }
 
 /// Words by which a line of OpenTelemetry records is known.
@@ -52,7 +55,7 @@ const OTEL_WORDS: [&[u8]; 5] = [
 
 /// Words that are searched for in every source.
 pub(crate) static WORDS: LazyLock<SearchedWords> =
-    LazyLock::new(|| SearchedWords::new(OTEL_WORDS.into_iter().chain(line_words())));
+    LazyLock::new(|| SearchedWords::new(OTEL_WORDS.into_iter().chain(line_words()).chain(fork_words())));
 
 /// Words that are searched for in one pass, because most sources have none of them.
 pub(crate) struct SearchedWords {
@@ -191,7 +194,9 @@ fn dialect_of_array(head: &str) -> Option<Dialect> {
 }
 
 fn dialect_of(line: HeadLine<'_>) -> Option<Dialect> {
-    recognize_own(line.object).or_else(|| harnesses().find_map(|harness| harness.recognize(line)))
+    let of_protocol = || is_acp(line.object).then_some(acp::MESSAGES);
+    let by_harness = || harnesses().find_map(|harness| harness.recognize(line));
+    recognize_own(line.object).or_else(by_harness).or_else(of_protocol)
 }
 
 /// Returns an object of the leading fields of a line that the head cuts off: as many as can be read.

@@ -6,11 +6,13 @@
 use std::{collections::HashMap, ffi::OsStr, path::Path, sync::LazyLock};
 
 use memchr::memmem::{self, Finder};
-use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use subscope_decode::lenient::{Num, Str};
 
-use crate::recognize::{WORDS, leading_fields, text_of};
+use crate::{
+    marks::{Marks, is_uuid_behind},
+    paths::has_in_row,
+    recognize::{WORDS, leading_fields, text_of},
+};
 
 /// A program, and parts of paths below which it keeps its sessions.
 struct Program {
@@ -30,10 +32,8 @@ const PROGRAMS: &[Program] = &[
     Program { title: KIMI_CLI, paths: &[".kimi/sessions"] },
     Program { title: "Crush", paths: &[".crush/crush.db"] },
     Program { title: "Continue", paths: &[".continue/sessions"] },
-    Program { title: IFLOW, paths: &[".iflow/projects"] },
-    Program { title: QODER, paths: &[".qoder/projects", ".qoderwork/projects"] },
+    Program { title: COMMAND_CODE, paths: &[".commandcode/projects"] },
     Program { title: DROID, paths: &[".factory/sessions", ".factory/projects"] },
-    Program { title: TRAE, paths: &[".trae", ".traex"] },
     Program {
         title: "Antigravity",
         paths: &[".gemini/antigravity", ".gemini/antigravity-cli", ".antigravity"],
@@ -50,11 +50,9 @@ const AMP: &str = "Amp";
 const DROID: &str = "Factory Droid";
 /// The older program of the vendor of Kimi Code.
 const KIMI_CLI: &str = "kimi-cli";
-const IFLOW: &str = "iFlow CLI";
-const QODER: &str = "Qoder";
-const TRAE: &str = "TraeX";
-/// Programs that write a harness's format, with marks in some lines only.
-const LOOKALIKES: &[&str] = &[IFLOW, QODER];
+const COMMAND_CODE: &str = "Command Code";
+/// Programs that write lines like a harness's, with marks in some lines only.
+const LOOKALIKES: &[&str] = &[COMMAND_CODE];
 
 /// Returns the unsupported program whose file this seems to be, by its path and first bytes; `None` if neither matches.
 pub fn unsupported_program(path: &Path, head: &[u8]) -> Option<&'static str> {
@@ -93,87 +91,6 @@ pub fn is_lookalike(path: &Path) -> bool {
     by_path(path).is_some_and(|title| LOOKALIKES.contains(&title))
 }
 
-fn has_in_row(parts: &[&str], marks: &str) -> bool {
-    if let Some(ending) = marks.strip_prefix('*') {
-        return parts.last().is_some_and(|name| name.ends_with(ending));
-    }
-    let is_row = |row: &[&str]| marks.split('/').eq(row.iter().copied());
-    parts.windows(marks.split('/').count()).any(is_row)
-}
-
-/// The fields by which lines are known.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Marks<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    subtype: Str<'a>,
-    id: Str<'a>,
-    uuid: Str<'a>,
-    session_id: Str<'a>,
-    #[serde(rename = "sessionId")]
-    session: Str<'a>,
-    cwd: Str<'a>,
-    ts: Num,
-    say: Str<'a>,
-    ask: Str<'a>,
-    role: Str<'a>,
-    message: Option<&'a RawValue>,
-    tools: Option<&'a RawValue>,
-    #[serde(rename = "apiKeySource")]
-    api_key: Str<'a>,
-    protocol_version: Option<IgnoredAny>,
-    tool_call: Option<IgnoredAny>,
-    call_id: Str<'a>,
-    #[serde(rename = "toolId")]
-    tool_id: Str<'a>,
-    #[serde(rename = "finalText")]
-    final_text: Option<IgnoredAny>,
-    payload: Option<&'a RawValue>,
-    credits: Option<IgnoredAny>,
-    original_credits: Option<IgnoredAny>,
-    billable: Option<IgnoredAny>,
-}
-
-/// What a request cost, in a line or in the usage of its message.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Bill {
-    credits: Option<IgnoredAny>,
-    original_credits: Option<IgnoredAny>,
-    billable: Option<IgnoredAny>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Billed {
-    usage: Bill,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Inner<'a> {
-    originator: Str<'a>,
-}
-
-impl Marks<'_> {
-    /// Whether it is the first line of a stream in the form of other harnesses', which give it an id.
-    fn opens_other_stream(&self) -> bool {
-        self.kind.is("system") && self.subtype.is("init") && self.uuid.filled().is_none()
-    }
-
-    /// Whether it is a transcript's line of a request that cost credits: it says so, or the usage of its message does.
-    fn is_billed_in_credits(&self) -> bool {
-        let in_line = self.credits.is_some() && (self.billable.is_some() || self.original_credits.is_some());
-        let in_usage = || {
-            let message: Option<Billed> = self.message.and_then(|raw| serde_json::from_str(raw.get()).ok());
-            let usage = message.unwrap_or_default().usage;
-            usage.credits.is_some() && (usage.billable.is_some() || usage.original_credits.is_some())
-        };
-        self.session.filled().is_some() && (in_line || in_usage())
-    }
-}
-
 /// A mark of a line: a word that it has, whose it is, and what is true of its fields.
 type LineMark = (&'static str, &'static str, fn(&Marks<'_>) -> bool);
 
@@ -192,13 +109,14 @@ const LINE_MARKS: &[LineMark] = &[
         line.opens_other_stream() && has_its_tool
     }),
     ("\"T-", AMP, |line| [&line.session_id, &line.id].into_iter().any(|id| is_uuid_behind("T-", id))),
-    ("\"session-", IFLOW, |line| is_uuid_behind("session-", &line.session) && line.uuid.filled().is_some()),
-    ("\"billable\"", QODER, |line| line.is_billed_in_credits()),
-    ("\"original_credits\"", QODER, |line| line.is_billed_in_credits()),
-    ("\"originator\"", TRAE, |line| {
-        let inner = inner(line.payload);
-        let originator = inner.originator.get().unwrap_or_default().to_ascii_lowercase();
-        line.kind.is("session_meta") && originator.starts_with("trae")
+    ("\"inputTokens\"", COMMAND_CODE, |line| {
+        let is_answer = line.kind.is("message") && line.message.is_some() && line.model.filled().is_some();
+        is_answer && line.usage.is_some_and(|usage| usage.get().contains("\"inputTokens\""))
+    }),
+    ("\"metadata\"", COMMAND_CODE, |line| {
+        let has_no_type = line.kind.filled().is_none() && line.role.filled().is_some();
+        let is_of_session = line.session.filled().is_some() && line.id.filled().is_some();
+        has_no_type && is_of_session && line.metadata.is_some() && line.content.is_some()
     }),
 ];
 
@@ -215,17 +133,6 @@ const FIRST_MARKS: &[LineMark] = &[
     ("\"say\"", CLINE, |line| line.kind.is("say") && line.say.filled().is_some() && line.ts.0.is_some()),
     ("\"ask\"", CLINE, |line| line.kind.is("ask") && line.ask.filled().is_some() && line.ts.0.is_some()),
 ];
-
-fn inner<'a>(raw: Option<&'a RawValue>) -> Inner<'a> {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
-}
-
-fn is_uuid_behind(start: &str, id: &Str<'_>) -> bool {
-    let rest = id.filled().and_then(|id| id.strip_prefix(start));
-    rest.is_some_and(|rest| {
-        rest.len() == 36 && rest.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
-    })
-}
 
 /// Words of the lines by which unsupported programs are known.
 pub(crate) fn line_words() -> impl Iterator<Item = &'static [u8]> {
@@ -272,21 +179,13 @@ mod tests {
     fn unsupported_programs_are_named_and_never_taken_for_a_harness() {
         let uuid = "f9941a21-4765-47fc-8f80-c2f2e4cbe5b6";
         let amp = format!(r#"{{"type":"user","message":{{"role":"user"}},"session_id":"T-{uuid}"}}"#);
-        let iflow = format!(r#"{{"uuid":"u","parentUuid":null,"sessionId":"session-{uuid}","type":"user"}}"#);
-        let qoder = format!(
-            "{{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"sessionId\":\"{uuid}\",\"message\":{{\"role\":\"user\"}}}}\n{{\"type\":\"assistant\",\"uuid\":\"v\",\"sessionId\":\"{uuid}\",\"credits\":0.5,\"billable\":true,\"message\":{{}}}}\n"
-        );
-        let cases: [(&str, &str, &str); 18] = [
-            ("/x/q.jsonl", &qoder, "Qoder"),
-            (
-                "/x/q.jsonl",
-                r#"{"type":"assistant","uuid":"v","sessionId":"s","message":{"role":"assistant","usage":{"credits":1.5,"original_credits":1.5}}}"#,
-                "Qoder",
-            ),
-            ("/h/.qoder/projects/-w/f9941a21-4765-47fc-8f80-c2f2e4cbe5b6.jsonl", &qoder, "Qoder"),
+        let answer = r#"{"type":"message","timestamp":"t","message":{"role":"assistant","content":[]},"usage":{"inputTokens":1},"model":"m/n"}"#;
+        let of_version_2 = r#"{"id":"m1","timestamp":"t","sessionId":"s","role":"user","content":[],"metadata":{"version":2}}"#;
+        let cases: [(&str, &str, &str); 15] = [
+            ("/x/q.jsonl", answer, "Command Code"),
+            ("/x/q.jsonl", of_version_2, "Command Code"),
+            ("/h/.commandcode/projects/w/f9941a21-4765-47fc-8f80-c2f2e4cbe5b6.jsonl", "{}", "Command Code"),
             ("/x/a.jsonl", &amp, "Amp"),
-            ("/x/a.jsonl", &iflow, "iFlow CLI"),
-            ("/h/.iflow/projects/p/s.jsonl", "{}", "iFlow CLI"),
             (
                 "/x/c.jsonl",
                 r#"{"type":"system","subtype":"init","apiKeySource":"login","cwd":"/w","session_id":"s","permissionMode":"default"}"#,
@@ -304,11 +203,6 @@ mod tests {
             ),
             ("/x/d.jsonl", r#"{"type":"session_start","id":"1","cwd":"/w","version":2}"#, "Factory Droid"),
             ("/x/w.jsonl", r#"{"protocol_version":1,"type":"hello"}"#, "kimi-cli"),
-            (
-                "/x/r.jsonl",
-                r#"{"timestamp":"t","type":"session_meta","payload":{"id":"1","originator":"traex_cli"}}"#,
-                "TraeX",
-            ),
             ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
             ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),
             ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),
@@ -324,7 +218,7 @@ mod tests {
                 "{path}"
             );
         }
-        assert!(is_lookalike(Path::new("/h/.iflow/projects/p/s.jsonl")));
+        assert!(is_lookalike(Path::new("/h/.commandcode/projects/p/s.jsonl")));
         assert!(!is_lookalike(Path::new("/h/.claude/projects/p/s.jsonl")));
         for none in ["/h/.local/share/opencode/opencode.db", "/h/.codex/sessions", "/h/kilometers.jsonl"] {
             assert_eq!(unsupported_program(Path::new(none), b"{}"), None, "{none}");

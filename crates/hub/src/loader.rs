@@ -26,6 +26,7 @@ pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> 
     SourceSpec {
         label: found.path.display().to_string(),
         dialect: by_path.or(dialect),
+        by_path: found.dialect,
         group,
         session: found.session.clone(),
         only: None,

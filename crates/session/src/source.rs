@@ -7,7 +7,9 @@ use std::{
 };
 
 use subscope_decode::{Decoder, Dialect, Hint, Unrecognized};
-use subscope_harness::{harness_of_service, is_lookalike, otel_sources, recognize, tool_class};
+use subscope_harness::{
+    harness_of_service, is_lookalike, otel_sources, recognize, renamed_by_path, tool_class,
+};
 use subscope_model::{Claim, Decoded, Observation, SessionId, SourceId, SourceKind};
 
 /// Most bytes buffered until a source's dialect is recognized.
@@ -20,6 +22,9 @@ pub struct SourceSpec {
     pub label: String,
     /// Dialect; `None` to recognize it by content.
     pub dialect: Option<Dialect>,
+    /// Dialect by its path, where its content is asked: of several programs that write the same lines, the one whose folder
+    /// it is in wrote it.
+    pub by_path: Option<Dialect>,
     /// Sources of one group belong to one session, whatever their paths are.
     pub group: u32,
     /// Session that its path names, or its sender.
@@ -142,11 +147,12 @@ pub(crate) fn recognize_head(spec: &SourceSpec, head: &[u8], is_all: bool) -> Op
         return None;
     }
     let start = head.get(..HEAD_BYTES).unwrap_or(head);
-    match start.iter().rposition(|byte| *byte == b'\n') {
+    let found = match start.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => recognize(start.get(..end).unwrap_or_default()),
         None if is_all || head.len() >= HEAD_BYTES => recognize(start),
         None => None,
-    }
+    };
+    found.map(|dialect| renamed_by_path(dialect, spec.by_path))
 }
 
 /// Whether an observation without a time gets the receive time: hooks and old streams have no times.

@@ -10,7 +10,7 @@ use subscope_session::{Dialect, FactDetail, RouterOptions, SessionRouter};
 use subscope_testkit::{
     corpus::{self, Memory},
     fixtures::{Recording, recording, recordings},
-    others::{OtherRecording, other_recordings},
+    others::{acp_recordings, other_recordings},
     sessions::{self, LATER, Part, Telling, options, parts_of, parts_of_memory, read, tree, tree_at},
     strategies::{chunkings, duplicated, interleavings, mutations},
 };
@@ -30,7 +30,8 @@ fn recorded() -> impl Strategy<Value = (String, Vec<Part>)> {
 
 /// Any recording of another harness: one of its sources, or all.
 fn recorded_of_others() -> impl Strategy<Value = (String, Vec<Part>)> {
-    let mut all: Vec<_> = other_recordings().iter().flat_map(OtherRecording::choices).collect();
+    let recordings = other_recordings().into_iter().chain(acp_recordings());
+    let mut all: Vec<_> = recordings.flat_map(|recording| recording.choices()).collect();
     // Two processes that print no times: which of them was the first, and so whose last words count, is not known.
     let has_times = |parts: &[Part]| tree(parts).agents.iter().any(|row| row.started_at_ms.is_some());
     all.retain(|(name, parts)| !(name.ends_with(" Stream") && parts.len() > 1) || has_times(parts));

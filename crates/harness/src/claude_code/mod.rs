@@ -7,9 +7,11 @@
 //! * Shared by the dialects: [`content`] (messages), [`tools`] (tool calls and results), [`notice`] (task notifications).
 //! * Its program: [`run_plan`] says how `run` starts and observes it, [`plain_output`] what it prints for people, [`process`] what
 //!   a running process notes of itself, [`lifecycle`] which lines of a stream change the state of agents.
+//! * Its forks: [`forks`].
 //! * Its hooks: [`hook_events`] and [`hook_support`] (which are installed, and where), [`hook_answer`] (what they are answered).
 
 mod content;
+mod forks;
 mod hook;
 mod hook_answer;
 mod hook_events;
@@ -32,11 +34,14 @@ mod tools;
 mod transcript;
 
 use std::{
+    borrow::Cow,
+    collections::HashMap,
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
 
+use serde_json::value::RawValue;
 use subscope_decode::{
     Answers, Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, ObjectDecoder, SpawnCalls,
     otlp::{OtelLines, OtelSource, session_of_line, session_of_lines},
@@ -44,10 +49,12 @@ use subscope_decode::{
 };
 use subscope_model::ToolClass;
 
+pub use self::forks::{ICODEMATE_CLI, IFLOW, OPENCLAUDE, QODER, icodemate_cli, iflow, openclaude, qoder};
 use self::layout::{
     HOME_FOLDER, HOME_VARIABLE, PROJECTS, SUBAGENTS, agent_of, ancestor, files, is_uuid, main_path,
     main_place, steps, surroundings,
 };
+use crate::acp::{AcpAgent, AgentWords, PromptTokens, parsed};
 use crate::otel_setup::OtelSetup;
 use crate::{
     Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
@@ -61,56 +68,78 @@ pub struct ClaudeCode;
 pub(crate) const NAME: &str = "claude-code";
 
 /// Conversations on disk, one line an entry.
-pub const TRANSCRIPT: Dialect = Dialect::new(&DialectSpec {
-    harness: Some(NAME),
-    is_main: true,
-    names_session: true,
-    session_of: |lines| lines.split(|byte| *byte == b'\n').take(LINES).find_map(layout::session_in_line),
-    line_session: |line| layout::session_in_line(line).map_or(LineSession::Same, LineSession::Named),
-    ..DialectSpec::new("claude.transcript", |hint| {
-        Box::new(LinesDecoder::new(hint.source, transcript::Transcript::new(hint)))
-    })
-});
+pub const TRANSCRIPT: Dialect = Dialect::new(&transcript_spec(NAME, "claude.transcript", true));
 
 /// `agent-<id>.meta.json`: one object about one subagent.
-pub const META: Dialect = Dialect::new(&DialectSpec {
-    harness: Some(NAME),
-    is_object: true,
-    names_session: true,
-    is_ingestible: false,
-    ..DialectSpec::new("claude.meta", |hint| {
-        Box::new(ObjectDecoder::new(hint.source, meta::Meta(hint.clone())))
-    })
-});
+pub const META: Dialect = Dialect::new(&meta_spec(NAME, "claude.meta", true));
 
 /// A workflow's `journal.jsonl`.
-pub const JOURNAL: Dialect = Dialect::new(&DialectSpec {
-    harness: Some(NAME),
-    names_session: true,
-    is_ingestible: false,
-    ..DialectSpec::new("claude.journal", |hint| {
-        Box::new(LinesDecoder::new(hint.source, meta::Journal(hint.clone())))
-    })
-});
+pub const JOURNAL: Dialect = Dialect::new(&journal_spec(NAME, "claude.journal", true));
 
 /// What `claude -p --output-format stream-json` prints.
-pub const STREAM: Dialect = Dialect::new(&DialectSpec {
-    harness: Some(NAME),
-    session_of,
-    line_session,
-    lifecycle: Lifecycle {
-        changes: lifecycle::CHANGES,
-        opens: Some(lifecycle::OPENS),
-        spawns: Some(SpawnCalls {
-            words: lifecycle::SPAWNS,
-            result_word: lifecycle::RESULT,
-            calls: lifecycle::calls,
-        }),
-    },
-    ..DialectSpec::new("claude.stream", |hint| {
-        Box::new(LinesDecoder::new(hint.source, stream::Stream::new(hint)))
-    })
-});
+pub const STREAM: Dialect = Dialect::new(&stream_spec(NAME, "claude.stream", true));
+
+/// The dialect of transcripts, of a program that writes them.
+pub(crate) const fn transcript_spec(
+    harness: &'static str,
+    name: &'static str,
+    is_shared: bool,
+) -> DialectSpec {
+    DialectSpec {
+        harness: Some(harness),
+        is_main: true,
+        names_session: true,
+        is_shared,
+        session_of: |lines| lines.split(|byte| *byte == b'\n').take(LINES).find_map(layout::session_in_line),
+        line_session: |line| layout::session_in_line(line).map_or(LineSession::Same, LineSession::Named),
+        ..DialectSpec::new(name, |hint| {
+            Box::new(LinesDecoder::new(hint.source, transcript::Transcript::new(hint)))
+        })
+    }
+}
+
+/// The dialect of the objects about subagents.
+pub(crate) const fn meta_spec(harness: &'static str, name: &'static str, is_shared: bool) -> DialectSpec {
+    DialectSpec {
+        harness: Some(harness),
+        is_object: true,
+        names_session: true,
+        is_ingestible: false,
+        is_shared,
+        ..DialectSpec::new(name, |hint| Box::new(ObjectDecoder::new(hint.source, meta::Meta(hint.clone()))))
+    }
+}
+
+/// The dialect of journals of workflows.
+pub(crate) const fn journal_spec(harness: &'static str, name: &'static str, is_shared: bool) -> DialectSpec {
+    DialectSpec {
+        harness: Some(harness),
+        names_session: true,
+        is_ingestible: false,
+        is_shared,
+        ..DialectSpec::new(name, |hint| Box::new(LinesDecoder::new(hint.source, meta::Journal(hint.clone()))))
+    }
+}
+
+/// The dialect of what a one-shot run prints.
+pub(crate) const fn stream_spec(harness: &'static str, name: &'static str, is_shared: bool) -> DialectSpec {
+    DialectSpec {
+        harness: Some(harness),
+        is_shared,
+        session_of,
+        line_session,
+        lifecycle: Lifecycle {
+            changes: lifecycle::CHANGES,
+            opens: Some(lifecycle::OPENS),
+            spawns: Some(SpawnCalls {
+                words: lifecycle::SPAWNS,
+                result_word: lifecycle::RESULT,
+                calls: lifecycle::calls,
+            }),
+        },
+        ..DialectSpec::new(name, |hint| Box::new(LinesDecoder::new(hint.source, stream::Stream::new(hint))))
+    }
+}
 
 /// Hook payloads, one per line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
@@ -132,6 +161,23 @@ pub const OTEL: Dialect = Dialect::new(&DialectSpec {
         Box::new(LinesDecoder::new(hint.source, lines))
     })
 });
+
+/// claude-agent-acp, which starts Claude Code for editors. Observed: 0.101.0. Calls have ids of the API.
+const ACP: AcpAgent = AcpAgent {
+    names: &[
+        "@agentclientprotocol/claude-agent-acp",
+        "@zed-industries/claude-agent-acp",
+        "@zed-industries/claude-code-acp",
+    ],
+    has_local_ids: false,
+    about: AgentWords::Type,
+    tokens: PromptTokens::Root,
+    meta: |raw| {
+        let meta: HashMap<Cow<'_, str>, &RawValue> = parsed(raw);
+        parsed(meta.get("claudeCode").copied())
+    },
+    ..AcpAgent::PLAIN
+};
 
 impl Harness for ClaudeCode {
     fn name(&self) -> &'static str {
@@ -275,6 +321,10 @@ impl Harness for ClaudeCode {
 
     fn run(&self) -> Option<&'static dyn RunPlan> {
         Some(&ClaudeCode)
+    }
+
+    fn acp(&self) -> Option<&'static AcpAgent> {
+        Some(&ACP)
     }
 
     fn otel(&self) -> Option<&'static OtelSource> {

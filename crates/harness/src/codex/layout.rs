@@ -58,7 +58,8 @@ pub(super) struct Meta<'a> {
     pub(super) agent_nickname: Str<'a>,
     pub(super) agent_role: Str<'a>,
     pub(super) source: Source<'a>,
-    originator: Str<'a>,
+    pub(super) originator: Str<'a>,
+    pub(super) model_provider: Str<'a>,
 }
 
 /// What started a thread: a word, or an object for a subagent.

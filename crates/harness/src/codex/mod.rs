@@ -4,10 +4,12 @@
 //! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints,
 //!   [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of its hooks, and [`otel`] OpenTelemetry
 //!   records. [`recognize`] finds the dialect of a line.
+//! * Its forks: [`forks`].
 //! * Shared by the dialects: [`tools`] (tool calls and their ends), [`prompts`] (what a person asked).
 
 mod app_server;
 mod exec;
+mod forks;
 mod hook;
 mod hook_support;
 mod layout;
@@ -28,6 +30,9 @@ use subscope_decode::{
 };
 use subscope_model::ToolClass;
 
+pub use self::forks::{TRAEX, traex};
+pub(crate) use self::run_plan::COMMAND_LINE;
+use crate::acp::{AcpAgent, AgentWords, PromptTokens};
 use crate::otel_setup::{OtelSetup, OtelTarget};
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables};
 
@@ -38,29 +43,49 @@ pub struct Codex;
 const NAME: &str = "codex";
 
 /// The rollout of a thread.
-pub const ROLLOUT: Dialect = Dialect::new(&DialectSpec {
-    harness: Some(NAME),
-    ..DialectSpec::new("codex.rollout", |hint| {
-        Box::new(LinesDecoder::new(hint.source, rollout::Rollout::new(hint)))
-    })
-});
+pub const ROLLOUT: Dialect = Dialect::new(&rollout_spec(NAME, "codex.rollout", true));
 
 /// What `codex exec --json` prints.
-pub const EXEC: Dialect = Dialect::new(&DialectSpec {
-    harness: Some(NAME),
-    session_of: exec::session_of,
-    lifecycle: Lifecycle { changes: exec::CHANGES, opens: Some(exec::OPENS), spawns: None },
-    ..DialectSpec::new("codex.exec", |hint| Box::new(LinesDecoder::new(hint.source, exec::Exec::new(hint))))
-});
+pub const EXEC: Dialect = Dialect::new(&exec_spec(NAME, "codex.exec", true));
 
 /// What `codex app-server` writes to its client: messages of JSON-RPC, of all threads of a connection.
-pub const APP_SERVER: Dialect = Dialect::new(&DialectSpec {
-    harness: Some(NAME),
-    lifecycle: Lifecycle { changes: app_server::CHANGES, opens: Some(app_server::OPENS), spawns: None },
-    ..DialectSpec::new("codex.app-server", |hint| {
-        Box::new(LinesDecoder::new(hint.source, app_server::AppServer::new(hint)))
-    })
-});
+pub const APP_SERVER: Dialect = Dialect::new(&app_server_spec(NAME, "codex.app-server", true));
+
+/// The dialect of rollouts, of a program that writes them.
+pub(crate) const fn rollout_spec(harness: &'static str, name: &'static str, is_shared: bool) -> DialectSpec {
+    DialectSpec {
+        harness: Some(harness),
+        is_shared,
+        ..DialectSpec::new(name, |hint| Box::new(LinesDecoder::new(hint.source, rollout::Rollout::new(hint))))
+    }
+}
+
+/// The dialect of what a one-shot run prints.
+pub(crate) const fn exec_spec(harness: &'static str, name: &'static str, is_shared: bool) -> DialectSpec {
+    DialectSpec {
+        harness: Some(harness),
+        is_shared,
+        session_of: exec::session_of,
+        lifecycle: Lifecycle { changes: exec::CHANGES, opens: Some(exec::OPENS), spawns: None },
+        ..DialectSpec::new(name, |hint| Box::new(LinesDecoder::new(hint.source, exec::Exec::new(hint))))
+    }
+}
+
+/// The dialect of what a server writes to its client.
+pub(crate) const fn app_server_spec(
+    harness: &'static str,
+    name: &'static str,
+    is_shared: bool,
+) -> DialectSpec {
+    DialectSpec {
+        harness: Some(harness),
+        is_shared,
+        lifecycle: Lifecycle { changes: app_server::CHANGES, opens: Some(app_server::OPENS), spawns: None },
+        ..DialectSpec::new(name, |hint| {
+            Box::new(LinesDecoder::new(hint.source, app_server::AppServer::new(hint)))
+        })
+    }
+}
 
 /// Hook payloads, one per line.
 pub const HOOK: Dialect = Dialect::new(&DialectSpec {
@@ -97,6 +122,21 @@ const OTEL_SETUP: OtelSetup = OtelSetup {
             "in its config.toml: [otel] exporter = {{ otlp-http = {{ endpoint = \"{url}/v1/logs\", protocol = \"binary\" }} }}"
         )
     },
+};
+
+/// codex-acp, which starts Codex for editors. Observed: 2.6.0.
+const ACP: AcpAgent = AcpAgent {
+    names: &["@agentclientprotocol/codex-acp", "@zed-industries/codex-acp", "codex-acp"],
+    tools: &[
+        ("spawnAgent", "spawn_agent"),
+        ("sendInput", "send_input"),
+        ("resumeAgent", "resume_agent"),
+        ("wait", "wait_agent"),
+        ("closeAgent", "close_agent"),
+    ],
+    about: AgentWords::Task,
+    tokens: PromptTokens::Root,
+    ..AcpAgent::PLAIN
 };
 
 impl Harness for Codex {
@@ -158,6 +198,10 @@ impl Harness for Codex {
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         layout::rollouts_of(root, session)
+    }
+
+    fn acp(&self) -> Option<&'static AcpAgent> {
+        Some(&ACP)
     }
 
     fn otel(&self) -> Option<&'static OtelSource> {

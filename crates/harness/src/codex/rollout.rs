@@ -26,6 +26,7 @@ use subscope_model::{
 };
 
 use super::{
+    forks::name_fork,
     layout::Meta,
     prompts::emit_prompt,
     tools::{self, first_text, words},
@@ -293,11 +294,11 @@ impl Rollout {
         self.copied_below = opening.subagent_history_start_ordinal.0.unwrap_or(0);
         let (own, root) = (self.thread.clone(), self.root.clone());
         let mut out = self.emitter(&own, &root, text, time, sink);
-        let parent = meta.parent().map(str::to_owned);
+        name_fork(&meta, &mut out);
         if meta.is_own() {
             out.emit(Fact::Warmup);
         }
-        let Some(parent) = parent.as_deref().filter(|_| own != root) else {
+        let Some(parent) = meta.parent().map(str::to_owned).filter(|_| own != root) else {
             return out.emit_made(Fact::Session {
                 version: opening.cli_version.filled(),
                 cwd: opening.cwd.0.clone(),
@@ -305,7 +306,7 @@ impl Rollout {
                 tells_starts: true,
             });
         };
-        let parent = if parent == root { Parent::Root } else { Parent::Agent(parent) };
+        let parent = if parent == root { Parent::Root } else { Parent::Agent(&parent) };
         let spawn = meta.source.spawn.unwrap_or_default();
         // Both fields are equal where both are present.
         let filled = |name: Str<'a>, other: Str<'a>| {

@@ -3,7 +3,8 @@
 use super::Codex;
 use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
 
-const COMMAND_LINE: CommandLine = CommandLine {
+/// Its command line, which forks have too.
+pub(crate) const COMMAND_LINE: CommandLine = CommandLine {
     valued: &[
         "-c",
         "--config",

@@ -25,7 +25,9 @@ use subscope_decode::{
 };
 use subscope_model::ToolClass;
 
-use crate::{Harness, HeadLine, Home, Place, Role, RunPlan, SelfReport, SessionFiles, Variables};
+use crate::{
+    Harness, HeadLine, Home, Place, Role, RunPlan, SelfReport, SessionFiles, Variables, acp::AcpAgent,
+};
 
 /// The harness.
 #[derive(Debug)]
@@ -136,6 +138,13 @@ impl Harness for Kimi {
         let projects = std::fs::read_dir(root).into_iter().flatten().flatten();
         let mains = projects.map(|project| layout::main_path(&project.path().join(session)));
         mains.filter(|path| path.is_file()).collect()
+    }
+
+    /// Observed: 2.1.0. It tells of no agents; the result of a call names the one that it started.
+    fn acp(&self) -> Option<&'static AcpAgent> {
+        const AGENT: AcpAgent =
+            AcpAgent { names: &["Kimi Code CLI"], numbers_calls: true, ..AcpAgent::PLAIN };
+        Some(&AGENT)
     }
 
     fn gaps(&self) -> &'static [&'static str] {

@@ -24,19 +24,22 @@ use super::{
 };
 use crate::{
     Bundle, Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables,
-    harness::folder_in,
+    acp::AcpAgent, harness::folder_in,
 };
 
 /// The programs, OpenCode first: what no fork's mark is in is its own.
-pub(super) static MEMBERS: &[&Member] = &[&OPENCODE, &KILO];
+pub(super) static MEMBERS: &[&Member] = &[&OPENCODE, &KILO, &MIMOCODE, &ICODEMATE];
 
 /// A program of the family.
 pub struct Member {
-    /// Its name, which is that of its program, of its folder in the folder of data, and of its databases there.
+    /// Its name, which is that of its folder in the folder of data, and of its databases there.
     pub(super) name: &'static str,
     title: &'static str,
-    /// The variable that names its database.
-    pub(super) database_variable: &'static str,
+    /// The program, where `run` observes it.
+    pub(super) program: Option<&'static str>,
+    /// Variables that name the folder of its database in place of the folder of data: with what follows, or nothing where
+    /// the value is the database itself.
+    variables: &'static [(&'static str, Option<&'static str>)],
     pub(super) dialects: &'static [Dialect],
     /// A session of the database, or of a folder of objects: one event per line.
     pub(super) database: Dialect,
@@ -49,6 +52,8 @@ pub struct Member {
     /// The form of its database, and of its folder of objects.
     pub(super) in_database: Bundle,
     pub(super) in_folder: Bundle,
+    /// How its `acp` speaks the protocol, where that is known.
+    acp: Option<&'static AcpAgent>,
     gaps: &'static [&'static str],
     /// Why none of its agents can be stopped alone; `None` where our plugin can.
     unstoppable: Option<&'static str>,
@@ -59,7 +64,8 @@ pub struct Member {
 pub static OPENCODE: Member = Member {
     name: super::NAME,
     title: "OpenCode",
-    database_variable: "OPENCODE_DB",
+    program: Some("opencode"),
+    variables: &[("OPENCODE_DB", None)],
     dialects: &[super::DATABASE, super::EVENTS, super::STDOUT, super::HOOK, super::EXPORT],
     database: super::DATABASE,
     events: super::EVENTS,
@@ -71,6 +77,7 @@ pub static OPENCODE: Member = Member {
         "THEN '\"program\":\"kilo\",' ELSE '' END)"
     )),
     in_folder: bundles::objects!(""),
+    acp: Some(&AcpAgent { names: &["OpenCode"], ..AcpAgent::PLAIN }),
     // Measured on 1.18.33: without network and without the package, 65 s more until the first event of each start.
     gaps: &[
         "`opencode run --format json` prints an agent only once it has ended",
@@ -85,7 +92,8 @@ pub static OPENCODE: Member = Member {
 macro_rules! fork {
     (
         $(#[$words:meta])*
-        $member:ident, $module:ident: $name:literal, $title:literal, variable: $variable:literal,
+        $member:ident, $module:ident: $name:literal, $title:literal, program: $program:expr, variables: $variables:expr,
+        acp: $acp:expr,
         unstoppable: $unstoppable:literal, gaps: $gaps:expr
     ) => {
         #[doc = concat!("The dialects of ", $title, ".")]
@@ -106,7 +114,8 @@ macro_rules! fork {
         pub static $member: Member = Member {
             name: $name,
             title: $title,
-            database_variable: $variable,
+            program: $program,
+            variables: $variables,
             dialects: &[$module::DATABASE, $module::EVENTS, $module::STDOUT, $module::EXPORT],
             database: $module::DATABASE,
             events: $module::EVENTS,
@@ -114,6 +123,7 @@ macro_rules! fork {
             export: $module::EXPORT,
             in_database: bundles::database!(concat!("'\"program\":\"", $name, "\",'")),
             in_folder: bundles::objects!(concat!("\"program\":\"", $name, "\",")),
+            acp: $acp,
             gaps: $gaps,
             unstoppable: Some($unstoppable),
             hooks: None,
@@ -123,13 +133,33 @@ macro_rules! fork {
 
 fork! {
     /// Kilo CLI. Observed: 7.7.7.
-    KILO, kilo: "kilo", "Kilo CLI", variable: "KILO_DB",
+    KILO, kilo: "kilo", "Kilo CLI", program: Some("kilo"), variables: &[("KILO_DB", None)],
+    acp: Some(&AcpAgent { names: &["Kilo"], ..AcpAgent::PLAIN }),
     unstoppable: "Kilo CLI stops whole sessions only: no plugin of it was tried",
     gaps: &[
         "`kilo run --format json` prints an agent only once it has ended",
         "what Kilo CLI prints looks like OpenCode's until the first step ends",
         "no file says that a permission is asked for",
     ]
+}
+
+fork! {
+    /// MiMoCode, the program `mimo`. Known from its source and from programs that read its database.
+    MIMOCODE, mimocode: "mimocode", "MiMoCode", program: Some("mimo"),
+    variables: &[("MIMOCODE_DB", None), ("MIMOCODE_HOME", Some("data"))], acp: None,
+    unstoppable: "no way to end one of the agents of MiMoCode was tried",
+    gaps: &[
+        "not run here: what is read of MiMoCode is known from public sources",
+        "what `mimo run --format json` prints looks like OpenCode's, where `subscope run` did not start it",
+        "sessions that it imported from other programs are shown as its own",
+    ]
+}
+
+fork! {
+    /// IcodeMate's extension of an editor. Its program for the terminal is a harness of its own.
+    ICODEMATE, icodemate: "icodemate", "IcodeMate", program: None, variables: &[], acp: None,
+    unstoppable: "no way to end one of the agents of IcodeMate was tried",
+    gaps: &["not run here: what is read of IcodeMate is known from public sources"]
 }
 
 /// The dialect of a database.
@@ -204,17 +234,22 @@ impl Harness for Member {
         tools::class(tool)
     }
 
-    /// Returns the folder of the database: that of the variable that names the database, else the program's in
-    /// `XDG_DATA_HOME` or `$HOME/.local/share`.
+    /// Returns the folder of the database: that which a variable names, else the program's in `XDG_DATA_HOME` or
+    /// `$HOME/.local/share`.
     fn home(&self, variables: Variables<'_>) -> Home {
-        let database = folder_in(variables, self.database_variable).filter(|file| file.is_absolute());
-        if let Some(folder) = database.as_deref().and_then(Path::parent) {
-            let folder = folder.to_owned();
-            return Home { folder, variable: self.database_variable, is_chosen: true };
-        }
-        let data = Home::named(variables, layout::DATA_VARIABLE, layout::DATA_FOLDER).folder;
+        let chosen = self.variables.iter().find_map(|(variable, below)| {
+            let named = folder_in(variables, variable).filter(|named| named.is_absolute())?;
+            let folder = match below {
+                Some(below) => named.join(below),
+                None => named.parent()?.to_owned(),
+            };
+            Some(Home { folder, variable, is_chosen: true })
+        });
+        let data = || Home::named(variables, layout::DATA_VARIABLE, layout::DATA_FOLDER).folder;
         // All programs use this variable: that it is set does not mean that this program has a folder.
-        Home { folder: data.join(self.name), variable: layout::DATA_VARIABLE, is_chosen: false }
+        let of_all =
+            || Home { folder: data().join(self.name), variable: layout::DATA_VARIABLE, is_chosen: false };
+        chosen.unwrap_or_else(of_all)
     }
 
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
@@ -256,6 +291,10 @@ impl Harness for Member {
         inside.filter(|path| layout::session_of(path, self).is_some()).collect()
     }
 
+    fn acp(&self) -> Option<&'static AcpAgent> {
+        self.acp
+    }
+
     fn gaps(&self) -> &'static [&'static str] {
         self.gaps
     }
@@ -273,6 +312,7 @@ impl Harness for Member {
     }
 
     fn run(&self) -> Option<&'static dyn RunPlan> {
+        self.program?;
         MEMBERS.iter().copied().find(|member| member.name == self.name).map(|member| member as &dyn RunPlan)
     }
 }

@@ -27,7 +27,7 @@ mod tools;
 use subscope_decode::{Answers, Dialect, DialectSpec, LinesDecoder};
 use subscope_model::{Clock, SourceKind};
 
-pub use self::family::{KILO, Member, OPENCODE, kilo};
+pub use self::family::{ICODEMATE, KILO, MIMOCODE, Member, OPENCODE, icodemate, kilo, mimocode};
 
 const NAME: &str = "opencode";
 

@@ -47,7 +47,7 @@ const COMMAND_LINE: CommandLine = CommandLine {
 
 impl RunPlan for Member {
     fn program(&self) -> &'static str {
-        self.name
+        self.program.unwrap_or(self.name)
     }
 
     fn resume_option(&self) -> &'static str {

@@ -11,7 +11,9 @@ use subscope_model::ToolClass;
 
 use super::{entries::Entries, layout, recognize, stated, stream, tools};
 use crate::{
-    Harness, HeadLine, Home, Place, Role, RunPlan, SelfReport, SessionFiles, Variables, harness::user_home,
+    Harness, HeadLine, Home, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
+    acp::{AcpAgent, PromptTokens},
+    harness::user_home,
 };
 
 /// The programs. The first takes files whose path is that of none of the others.
@@ -215,6 +217,17 @@ impl Harness for PiMember {
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
         layout::transcripts_of(root, session)
+    }
+
+    /// Observed: oh-my-pi 18.2.3. Its call that starts agents reports them while it runs.
+    fn acp(&self) -> Option<&'static AcpAgent> {
+        const OMP_AGENT: AcpAgent = AcpAgent {
+            names: &["oh-my-pi"],
+            tools: &[("execute", "bash")],
+            tokens: PromptTokens::Tree,
+            ..AcpAgent::PLAIN
+        };
+        (self.name == OMP.name).then_some(&OMP_AGENT)
     }
 
     fn gaps(&self) -> &'static [&'static str] {

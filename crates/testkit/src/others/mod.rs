@@ -44,6 +44,15 @@ const HARNESSES: &[Sources] = &[
     Sources { harness: "qwen", on_disk: &["dot_qwen"], streams: &["stdout", "hooks"], least: 2 },
 ];
 
+/// Connections over ACP: the folder below `fixtures/acp`, the harness, and its own files.
+const CONNECTIONS: &[(&str, Sources)] = &[
+    ("claude-agent", Sources { harness: "claude-code", on_disk: &["projects"], streams: &["acp"], least: 2 }),
+    ("codex", Sources { harness: "codex", on_disk: &["sessions"], streams: &["acp"], least: 2 }),
+    ("kilo", Sources { harness: "kilo", on_disk: &["share"], streams: &["acp"], least: 1 }),
+    ("kimi", Sources { harness: "kimi", on_disk: &["dot_kimi"], streams: &["acp"], least: 1 }),
+    ("omp", Sources { harness: "omp", on_disk: &["dot_omp"], streams: &["acp"], least: 1 }),
+];
+
 /// One recording: the output of one scenario with one version of a harness.
 #[derive(Clone, Debug)]
 pub struct OtherRecording {
@@ -64,8 +73,20 @@ pub fn other_recordings() -> Vec<OtherRecording> {
     HARNESSES.iter().flat_map(recordings_of).collect()
 }
 
+/// Returns the recordings of connections over ACP, with the files that the agents wrote meanwhile.
+pub fn acp_recordings() -> Vec<OtherRecording> {
+    let of = |(folder, sources): &(&str, Sources)| {
+        recordings_below(&fixtures::root().join("acp").join(folder), sources)
+    };
+    CONNECTIONS.iter().flat_map(of).collect()
+}
+
 fn recordings_of(sources: &Sources) -> Vec<OtherRecording> {
-    let versions = entries(&fixtures::root().join(sources.harness)).into_iter().filter(|path| path.is_dir());
+    recordings_below(&fixtures::root().join(sources.harness), sources)
+}
+
+fn recordings_below(folder: &Path, sources: &Sources) -> Vec<OtherRecording> {
+    let versions = entries(folder).into_iter().filter(|path| path.is_dir());
     let scenarios = versions.flat_map(|at| entries(&at));
     let recorded = scenarios.filter(|folder| folder.join("truth.json").is_file());
     let all: Vec<OtherRecording> = recorded.map(|folder| recording(sources, folder)).collect();
@@ -146,6 +167,7 @@ fn found_part(found: Found) -> Part {
         origin: SourceOrigin::TailedFile,
         // Of a main transcript only the content is certain.
         dialect: found.what.dialect.filter(|_| found.what.role != Role::Main),
+        by_path: found.what.dialect,
         session: found.what.session.clone(),
         agent: found.what.agent.clone(),
         ..SourceSpec::default()
