@@ -129,7 +129,7 @@ fn sessions_of_a_fork_are_shown_as_its_own_with_and_without_a_hub() {
     let names = |variable: &[(&str, &std::path::Path)], id: &str| {
         let mut command = env.command();
         command.args(["ls", "--json"]);
-        command.envs(variable);
+        command.envs(variable.iter().copied());
         let listed = json(&String::from_utf8(command.output().unwrap().stdout).unwrap());
         let rows = listed["sessions"].as_array().unwrap().clone();
         rows.iter().find(|row| row["id"] == id).and_then(|row| Some(row["harness"].as_str()?.to_owned()))

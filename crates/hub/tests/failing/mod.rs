@@ -15,7 +15,7 @@ use subscope_model::{
     AgentId, AgentName, Event, Looks, Millis, SessionId, SessionKeys, SessionRow, Stats, StatsQuery, Text,
     Tree, Zone,
 };
-use subscope_store::{DayCost, KeySet, OpenReader, StoredFacts};
+use subscope_store::{DayCost, KeySet, OpenReader, RemotePosition, StoredFacts};
 
 /// A store that fails on demand.
 pub(crate) struct Failing<S> {
@@ -188,6 +188,14 @@ impl<S: Store> History for Failing<S> {
 
     fn needs_facts(&self, session: &SessionId) -> Result<bool, StoreError> {
         self.load(|store| store.needs_facts(session))
+    }
+
+    fn is_forgotten(&self, session: &SessionId) -> Result<bool, StoreError> {
+        self.read(|store| store.is_forgotten(session))
+    }
+
+    fn remote_position(&self, machine: &str) -> Result<Option<RemotePosition>, StoreError> {
+        self.read(|store| store.remote_position(machine))
     }
 
     fn deadlines(&self) -> Result<Vec<(SessionId, Millis)>, StoreError> {
