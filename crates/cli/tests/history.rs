@@ -83,7 +83,11 @@ fn hits_are_filtered_by_what_they_are_and_counted() {
     assert!(!hits(&failed).is_empty() && hits(&failed).iter().all(|hit| hit["failed"] == true), "{failed}");
     let project = all["facets"]["projects"][0]["name"].as_str().unwrap();
     assert_eq!(answer(&env, &format!("search the --json -n 1000 --project {project}")), all);
-    assert_eq!(answer(&env, "search the --json --project /nowhere")["total"], 0);
+    let elsewhere = format!("search the --json --project {}", env.home().display());
+    assert_eq!(answer(&env, &elsewhere)["total"], 0);
+    let ran = run(&env, "search the --json --project /nowhere", &[]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("/nowhere does not exist, and no session ran there"), "{}", ran.stderr);
     assert_eq!(answer(&env, "search the --json --since 2100-01-01T00:00:00Z")["total"], 0);
     assert_eq!(answer(&env, "search the --json -n 1000 --until 2100-01-01T00:00:00Z"), all);
     assert_eq!(env.run(&["search", "the", "--kind", "hue"]).code, Some(2));

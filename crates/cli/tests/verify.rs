@@ -14,7 +14,7 @@ use std::{
 
 use common::{env, json, run, told};
 use serde_json::{Value, json};
-use subscope_harness::harnesses;
+use subscope_harness::{Harness, harnesses};
 use subscope_testkit::{env::TestEnv, fixtures};
 
 /// Verifies a folder. Returns the exit code and the report.
@@ -65,7 +65,9 @@ fn recordings_differ_in_nothing_and_have_every_total() {
             seen.insert((word("harness"), word("place")));
         }
     }
-    for harness in harnesses() {
+    // Of what could not be run there are no recordings.
+    let is_run = |harness: &&dyn Harness| !harness.gaps().iter().any(|gap| gap.starts_with("not run here"));
+    for harness in harnesses().filter(is_run) {
         for total in harness.self_report().map_or(&[][..], |report| report.totals) {
             let name = (harness.name().to_owned(), total.name.to_owned());
             assert!(seen.contains(&name), "no recording has {name:?}");
