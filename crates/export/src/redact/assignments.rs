@@ -67,8 +67,7 @@ const SECRET_KEYS: [&str; 36] = [
     "write",
 ];
 /// Words before `KEY` in names of constants and variables that are no secrets.
-const OTHER_KEYS: [&str; 21] = [
-    "attribution",
+const OTHER_KEYS: [&str; 20] = [
     "cache",
     "column",
     "foreign",
