@@ -137,8 +137,8 @@ fn pieces_of_a_text_are_one_and_a_long_one_is_shown_in_parts() {
         )
     };
     let log = [
-        piece("agent_thought_chunk", "I thi"),
-        piece("agent_thought_chunk", "nk"),
+        piece("agent_thought_chunk", "I "),
+        piece("agent_thought_chunk", "think"),
         piece("agent_message_chunk", "Hel"),
         piece("agent_message_chunk", "lo"),
     ];
