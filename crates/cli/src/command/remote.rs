@@ -108,7 +108,8 @@ pub(crate) fn words(machine: &RemoteMachine, context: &Context) -> String {
             if machine.is_caught_up { "connected" } else { "connected, its sessions are being read" }
                 .to_owned(),
         );
-        parts.extend(machine.sessions.map(|count| plural(count, "session")));
+        let then = |count| format!("{} when it was connected", plural(count, "session"));
+        parts.extend(machine.sessions.map(then));
         parts.extend(machine.version.as_ref().map(|version| format!("subscope {version}")));
         parts.extend(machine.clock_offset_ms.map(|offset| offset_words(offset, machine.round_trip_ms)));
     } else {

@@ -14,7 +14,7 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread,
     time::{Duration, Instant},
@@ -110,7 +110,7 @@ pub(super) fn run(context: &Context) -> Result<(), CliError> {
         // Not joined: it waits for input, which may outlive this process.
         thread::spawn(move || read_requests(&lines, &presence, &sender));
     }
-    let Some((content, from)) = started(&requests, &presence, &store_id)? else { return Ok(()) };
+    let Some((content, from)) = started(&requests, &store_id)? else { return Ok(()) };
     let mut sender = SessionSender {
         store,
         names: ProjectNames::new(&context.settings().team),
@@ -160,11 +160,10 @@ pub(super) fn run(context: &Context) -> Result<(), CliError> {
 /// input has ended.
 fn started(
     requests: &Receiver<RemoteRequest>,
-    presence: &Presence,
     store_id: &Text,
 ) -> Result<Option<(ContentLevel, u64)>, CliError> {
     let began = clock::tick();
-    while began.elapsed() < START_TIMEOUT && !presence.has_ended.load(Ordering::Acquire) {
+    while began.elapsed() < START_TIMEOUT {
         match requests.recv_timeout(Duration::from_millis(100)) {
             Ok(RemoteRequest::Start { schema, content, store, rev }) => {
                 if &*schema != REMOTE_SCHEMA {
@@ -174,7 +173,9 @@ fn started(
                 return Ok(Some((content, if store == *store_id { rev } else { 0 })));
             }
             Ok(RemoteRequest::Clock { .. } | RemoteRequest::Stop { .. } | RemoteRequest::Unknown)
-            | Err(_) => {}
+            | Err(RecvTimeoutError::Timeout) => {}
+            // The input has ended, and what came before its end is read.
+            Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     Ok(None)
