@@ -1,6 +1,7 @@
 //! Arguments of `subscope team` and `subscope forward`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use subscope_model::ContentLevel;
 use subscope_program::TeamServerCommand;
 
 /// Run and manage the store of a team.
@@ -91,4 +92,14 @@ pub(crate) enum ContentArg {
     Titles,
     /// Also prompts, messages, arguments and results.
     Text,
+}
+
+impl From<ContentArg> for ContentLevel {
+    fn from(content: ContentArg) -> Self {
+        match content {
+            ContentArg::Figures => Self::Figures,
+            ContentArg::Titles => Self::Titles,
+            ContentArg::Text => Self::Text,
+        }
+    }
 }

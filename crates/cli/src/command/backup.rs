@@ -119,7 +119,10 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 /// Copies a file, or the files of a folder, where there is none yet; what vanishes meanwhile is left out, for a hub has
 /// taken it. Links are no files of ours.
 fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
-    let Ok(found) = fs::symlink_metadata(from) else { return Ok(()) };
+    let found = match fs::symlink_metadata(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
     if found.is_dir() {
         create_folder(to)?;
         for entry in fs::read_dir(from)? {

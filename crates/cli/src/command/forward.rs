@@ -66,12 +66,7 @@ pub(crate) fn options(
 
 pub(crate) fn run(args: &ForwardArgs, context: &Context) -> Result<(), CliError> {
     let settings = &context.settings().team;
-    let level = match args.content {
-        None => settings.content,
-        Some(ContentArg::Figures) => ContentLevel::Figures,
-        Some(ContentArg::Titles) => ContentLevel::Titles,
-        Some(ContentArg::Text) => ContentLevel::Text,
-    };
+    let level = args.content.map_or(settings.content, ContentLevel::from);
     if context.config.locks("team.content") && level > settings.content {
         let message = format!("this machine's organization allows {} at most", settings.content.as_str());
         return Err(CliError::usage(message));

@@ -27,11 +27,7 @@ pub(crate) fn run(args: &RemoteArgs, context: &Context) -> Result<(), CliError> 
 }
 
 fn add(args: &RemoteAddArgs, context: &Context) -> Result<(), CliError> {
-    let content = match args.content {
-        None | Some(ContentArg::Text) => ContentLevel::Text,
-        Some(ContentArg::Titles) => ContentLevel::Titles,
-        Some(ContentArg::Figures) => ContentLevel::Figures,
-    };
+    let content = args.content.map_or(ContentLevel::Text, ContentLevel::from);
     let (name, ssh, command) = (args.name.clone(), args.ssh.clone(), args.command.clone());
     let remote = RemoteSettings { name, ssh, command, content }.checked().map_err(CliError::usage)?;
     if context.settings().remote.iter().any(|known| known.name == remote.name) {
