@@ -38,6 +38,12 @@ fn run_in(env: &TestEnv, folder: &str, words: &str) -> Ran {
 fn lived_in() -> TestEnv {
     let env = env();
     env.adopt(&recording("2.1.330", "b-parallel"));
+    // Its session is in one of the projects.
+    let shop = env.path("shop").display().to_string();
+    for file in fixtures::files_below(&env.path("home/.claude/projects")) {
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("/home/user/shop", &shop)).unwrap();
+    }
     for (file, text) in [
         ("home/.claude/settings.json", SETTINGS),
         ("home/.codex/config.toml", "model = \"gpt\"\n"),
@@ -76,6 +82,7 @@ fn everything_that_it_wrote_goes_and_nothing_else() {
             assert_eq!(run_in(&env, folder, words).code, Some(0), "{words}");
         }
         assert_eq!(run_in(&env, "home", "index").code, Some(0));
+        assert_eq!(run_in(&env, "shop", "run --iterations 2 -- true").code, Some(0));
         // Spans that wait for a receiver, and a note on what was forgotten.
         fs::create_dir_all(env.path("data/subscope/otlp")).unwrap();
         fs::write(env.path("data/subscope/otlp/queue"), "span").unwrap();
@@ -95,6 +102,7 @@ fn everything_that_it_wrote_goes_and_nothing_else() {
             "man1/subscope-tree.1",
             "data/subscope/store.db",
             "ask ",
+            "(record of a run)",
             ".bashrc:2: eval",
             "yours program: ",
         ] {
@@ -110,12 +118,14 @@ fn everything_that_it_wrote_goes_and_nothing_else() {
         let after = files(env.path("").as_path());
         let kept: Vec<&PathBuf> = after.keys().filter(|path| !before.contains_key(*path)).collect();
         let is_data = |path: &&PathBuf| {
-            ["data/subscope/", "config/subscope/"].iter().any(|part| path.to_str().unwrap().contains(part))
+            let folders = ["data/subscope/", "config/subscope/", "shop/.subscope/iterations/"];
+            folders.iter().any(|part| path.to_str().unwrap().contains(part))
         };
-        assert!(!kept.is_empty() && kept.iter().all(is_data), "{kept:?}");
+        assert!(kept.iter().any(|path| path.ends_with("meta.json")) && kept.iter().all(is_data), "{kept:?}");
 
         assert_eq!(run_in(&env, "home", "uninstall --data").code, Some(0));
         assert_eq!(files(env.path("").as_path()), before, "as before the first command");
+        assert!(!env.path("shop/.subscope").exists(), "no empty folder stays");
         let again = run_in(&env, "home", "uninstall --data");
         assert_eq!(again.code, Some(0), "{}", again.stderr);
         assert!(!again.stdout.contains("restore") && !again.stdout.contains("delete"), "{}", again.stdout);

@@ -354,19 +354,19 @@ pub(crate) struct BugReportArgs {
 ///
 /// Ends the hub, removes hooks and status lines from the settings of all harnesses (those of this project and of other
 /// projects, too; files that nobody else has changed are restored byte for byte), and deletes logs, records of
-/// changed settings, manual pages and completions. Sessions and settings are deleted only if you agree. Plugins, lines in your shell's
-/// files and the programs are listed: these are yours to remove.
+/// changed settings, manual pages and completions. Sessions, settings and the records of runs in known projects are deleted only if you
+/// agree. Plugins, lines in your shell's files and the programs are listed: these are yours to remove.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_long_help = "\
 Examples:
   subscope uninstall --dry-run     list everything, and change nothing
-  subscope uninstall               undo it, and ask before sessions and settings are deleted
-  subscope uninstall --data        delete sessions and settings without a question")]
+  subscope uninstall               undo it, and ask before data are deleted
+  subscope uninstall --data        delete data without a question")]
 pub(crate) struct UninstallArgs {
     /// Change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Delete sessions and settings without a question.
+    /// Delete sessions, records of runs and settings without a question.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) data: bool,
 }

@@ -26,7 +26,8 @@ use subscope_client::push::Receiver as SpanReceiver;
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::{Harness, harnesses};
 use subscope_hub::{
-    FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, SpoolDrain, clock, drain_spool,
+    AskError, FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, ReplyCallback, SpoolDrain, clock,
+    drain_spool,
 };
 use subscope_model::{HubMode, ReadingProgress, SETUP_SCHEMA, SessionId, Setup};
 use subscope_program::start_logging;
@@ -514,6 +515,17 @@ fn lower_priority() {
     // Outside Linux it would apply to the whole process; there the limit of threads must do.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, NICE_VALUE);
+}
+
+/// Sends a query to the hub. Returns its answer; `None` without one within `wait`.
+fn ask_hub<T: Send + 'static>(
+    wait: Duration,
+    query: impl FnOnce(ReplyCallback<T>) -> Result<(), AskError>,
+) -> Option<T> {
+    let (reply, answer) = sync_channel(1);
+    // The receiver may be gone.
+    query(Box::new(move |outcome| drop(reply.try_send(outcome)))).ok()?;
+    answer.recv_timeout(wait).ok()
 }
 
 /// Waits for `wait`. Returns whether the server has stopped meanwhile.

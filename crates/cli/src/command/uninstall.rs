@@ -4,13 +4,16 @@
 //! files that are known to be subscope's are deleted, whatever folder is named; sessions and settings only with consent.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, BufRead, IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
 use subscope_client::ClientError;
-use subscope_model::StatsQuery;
+use subscope_export::iteration::{self, FOLDER};
+use subscope_model::{IterationStatus, StatsQuery};
+use subscope_query::ListQuery;
 use subscope_render::text;
 use subscope_store::{Access, SessionQueries, SqliteStore};
 
@@ -29,6 +32,8 @@ const SETTINGS: [&str; 1] = ["config.toml"];
 const SHELL_FILES: [&str; 5] = [".bashrc", ".bash_profile", ".zshrc", ".profile", ".config/fish/config.fish"];
 /// Most bytes of such a file that is read.
 const MAX_SHELL_BYTES: u64 = 4 << 20;
+/// Newest sessions in whose projects records of runs are looked for.
+const MAX_SESSIONS: usize = 100_000;
 
 /// What subscope wrote.
 struct Traces {
@@ -41,6 +46,8 @@ struct Traces {
     state: Vec<PathBuf>,
     /// Files of the data folder and of the settings folder.
     data: Vec<PathBuf>,
+    /// Records of ended runs, in the projects of stored sessions.
+    iterations: Vec<PathBuf>,
     /// What only the user can undo, and how.
     left: Vec<String>,
 }
@@ -66,21 +73,41 @@ pub(crate) fn run(args: UninstallArgs, context: &Context) -> Result<(), CliError
     // These records are needed until all of them are restored.
     let state: &[PathBuf] = if first_error.is_some() { &[] } else { &traces.state };
     delete(traces.pages.iter().chain(state))?;
-    if !traces.data.is_empty() {
+    if !traces.data.is_empty() || !traces.iterations.is_empty() {
         if SqliteStore::is_written(&data) {
             return Err(CliError::failed("another process writes the store, which is kept"));
         }
-        if args.data || agrees(&format!("Delete {}? [y/N] ", about_data(&traces.data, context)))? {
+        if args.data || agrees(&format!("Delete {}? [y/N] ", traces.about_data(context)))? {
             // A store that was read has more files beside it.
-            delete(data_files(context)?.iter())?;
+            delete(traces.iterations.iter().chain(&data_files(context)?))?;
         } else {
-            context.info("sessions and settings are kept; `subscope uninstall --data` deletes them");
+            context.info(
+                "sessions, records of runs and settings are kept; `subscope uninstall --data` deletes them",
+            );
         }
     }
     first_error.map_or(Ok(()), Err)
 }
 
 impl Traces {
+    /// Returns the size of what is deleted with consent, and how many sessions that has.
+    fn about_data(&self, context: &Context) -> String {
+        let bytes: u64 = self.data.iter().chain(&self.iterations).map(|path| size_of(path)).sum();
+        let sessions = history::open_rows(Access::Read, context).ok().and_then(Result::ok);
+        let sessions = sessions.and_then(|store| store.stats(&StatsQuery::default()).ok());
+        let sessions = sessions.map_or_else(String::new, |stats| {
+            format!(
+                " of {}, with the events that programs posted, which are nowhere else",
+                text::plural(stats.total.sessions, "session")
+            )
+        });
+        let records = match self.iterations.len() as u64 {
+            0 => String::new(),
+            count => format!(", {}", text::plural(count, "run record")),
+        };
+        format!("{} MB{sessions}{records}, and your settings", bytes.div_ceil(1_000_000))
+    }
+
     fn find(context: &Context) -> Result<Self, CliError> {
         let environment = &context.environment;
         let mut settings = Scope::all(environment);
@@ -112,6 +139,7 @@ impl Traces {
             pages: home.iter().flat_map(|home| pages(home)).collect(),
             state: known_in(&state, begins_with(&STATE)),
             data: data_files(context)?,
+            iterations: iterations(context)?,
             left,
         })
     }
@@ -142,6 +170,7 @@ impl Traces {
             lines.push(format!("delete {}{why}", path.display()));
         }
         lines.extend(self.data.iter().map(|path| format!("ask {}", path.display())));
+        lines.extend(self.iterations.iter().map(|path| format!("ask {} (record of a run)", path.display())));
         lines.extend(self.left.iter().map(|line| format!("yours {line}")));
         lines.iter().try_for_each(|line| output::print_line(line, context))
     }
@@ -171,18 +200,15 @@ fn data_files(context: &Context) -> Result<Vec<PathBuf>, CliError> {
         .concat())
 }
 
-/// Returns the size of the data, and how many sessions it has.
-fn about_data(paths: &[PathBuf], context: &Context) -> String {
-    let bytes: u64 = paths.iter().map(|path| size_of(path)).sum();
-    let sessions = history::open_rows(Access::Read, context).ok().and_then(Result::ok);
-    let sessions = sessions.and_then(|store| store.stats(&StatsQuery::default()).ok());
-    let sessions = sessions.map_or_else(String::new, |stats| {
-        format!(
-            " of {}, with the events that programs posted, which are nowhere else",
-            text::plural(stats.total.sessions, "session")
-        )
-    });
-    format!("{} MB{sessions}, and your settings", bytes.div_ceil(1_000_000))
+/// Returns the records of ended runs in the projects of stored sessions.
+fn iterations(context: &Context) -> Result<Vec<PathBuf>, CliError> {
+    // Without a store no project is known; what is wrong with it is not for this command to report.
+    let Ok(store) = history::open_rows(Access::Read, context)? else { return Ok(Vec::new()) };
+    let rows = store.list(&ListQuery::first(MAX_SESSIONS))?;
+    let projects: BTreeSet<_> = rows.into_iter().flat_map(|row| [row.cwd, row.project]).flatten().collect();
+    let folders: Vec<PathBuf> = projects.iter().map(|project| Path::new(&**project).join(FOLDER)).collect();
+    let ended = iteration::list(&folders).into_iter().filter(|(_, it)| it.status != IterationStatus::Running);
+    Ok(ended.map(|(folder, _)| folder).collect())
 }
 
 fn size_of(path: &Path) -> u64 {

@@ -1,13 +1,12 @@
 //! Detects that a background hub is idle.
 
-use std::{
-    sync::mpsc::sync_channel,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use subscope_hub::{AskError, Figures, HubHandle, ListQuery, ReplyCallback, clock};
+use subscope_hub::{Figures, HubHandle, ListQuery, clock};
 use subscope_model::Millis;
 use subscope_server::ConnectionCount;
+
+use super::ask_hub;
 
 /// Time after its last event for which a session that has not ended counts as live. Longer than any silence after which
 /// a followed session counts as lost: older sessions that the store has as live are no longer followed.
@@ -47,25 +46,21 @@ impl IdleDetector {
 
 /// Returns the hub's counters; `None` if it does not answer.
 pub(super) fn hub_figures(hub: &HubHandle) -> Option<Figures> {
-    ask(|reply| hub.figures(reply))
+    ask_hub(Duration::MAX, |reply| hub.figures(reply))
 }
 
 fn is_live(hub: &HubHandle) -> bool {
     let since = clock::now_ms() - LIVE_MS;
-    let page = ask(|reply| hub.ask(None, reply, |queries| queries.sessions(&ListQuery::live(1))));
+    let page =
+        ask_hub(Duration::MAX, |reply| hub.ask(None, reply, |queries| queries.sessions(&ListQuery::live(1))));
     let rows = page.and_then(Result::ok).unwrap_or_default().sessions;
     rows.iter().any(|row| row.last_event_at_ms.is_some_and(|last| last > since))
 }
 
-/// Sends a query to the hub and waits for its answer.
-fn ask<T: Send + 'static>(send: impl FnOnce(ReplyCallback<T>) -> Result<(), AskError>) -> Option<T> {
-    let (reply, answer) = sync_channel(1);
-    send(Box::new(move |value| drop(reply.send(value)))).ok()?;
-    answer.recv().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::sync_channel;
+
     use subscope_hub::{Hub, HubOptions, Ingest, MemoryStore, Nothing};
 
     use super::*;

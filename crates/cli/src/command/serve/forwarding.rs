@@ -24,13 +24,13 @@ use std::{
 use subscope_client::push::{PushError, PushFailure, Receiver};
 use subscope_export::{Mask, SpanSource, SpanWriter, encode_otlp, halve_otlp, rejected_spans, span_ids};
 use subscope_harness::provider;
-use subscope_hub::{EnqueueOutcome, HubHandle, ReplyCallback, RowsSource, UpdateQueue, clock};
+use subscope_hub::{EnqueueOutcome, HubHandle, RowsSource, UpdateQueue, clock};
 use subscope_model::{Agent, Forwarding, Millis, SessionId, Update};
 use subscope_query::{ListQuery, Queries};
 use subscope_session::{EventScope, FactDetail, RouterOptions};
 
 use self::queue::{QueuedRequest, SpanQueue};
-use super::history_service::HistoryService;
+use super::{ask_hub, history_service::HistoryService};
 
 /// How long a session must be quiet before it is read: the last lines of an agent come after its end.
 const QUIET: Duration = Duration::from_secs(1);
@@ -259,7 +259,7 @@ struct SessionQueuer<'a> {
 impl SessionQueuer<'_> {
     fn run(&self, woken: &Inlet<()>) {
         let is_subscribed =
-            self.ask(|reply| self.hub.subscribe(Box::new(self.sessions.clone()), None, reply));
+            ask_hub(ANSWER_TIMEOUT, |reply| self.hub.subscribe(Box::new(self.sessions.clone()), None, reply));
         if is_subscribed.is_none() {
             tracing::warn!("spans are not forwarded: the hub does not answer");
             return;
@@ -299,24 +299,18 @@ impl SessionQueuer<'_> {
         }
     }
 
-    fn ask<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(ReplyCallback<T>) -> Result<(), subscope_hub::AskError>,
-    ) -> Option<T> {
-        let (reply, answer) = sync_channel(1);
-        // The receiver may be gone.
-        query(Box::new(move |outcome| drop(reply.try_send(outcome)))).ok()?;
-        answer.recv_timeout(ANSWER_TIMEOUT).ok()
-    }
-
     /// Marks the sessions that were stored since forwarding began; returns whether that is done: once all files are read.
     fn mark_stored(&self) -> bool {
-        if self.ask(|reply| self.hub.figures(reply)).is_none_or(|figures| figures.reading.is_some()) {
+        if ask_hub(ANSWER_TIMEOUT, |reply| self.hub.figures(reply))
+            .is_none_or(|figures| figures.reading.is_some())
+        {
             return false;
         }
         let query = ListQuery { kept_since: Some(self.state.queue.since), ..ListQuery::first(usize::MAX) };
         let list = move |queries: &mut dyn Queries| queries.sessions(&query);
-        let Some(page) = self.ask(|reply| self.hub.ask(None, reply, list)).and_then(Result::ok) else {
+        let Some(page) =
+            ask_hub(ANSWER_TIMEOUT, |reply| self.hub.ask(None, reply, list)).and_then(Result::ok)
+        else {
             return false;
         };
         let since: Millis = self.state.queue.since;

@@ -26,6 +26,7 @@ use subscope_model::{
 };
 use subscope_store::RemotePosition;
 
+use super::ask_hub;
 use crate::config::RemoteSettings;
 
 /// Longest line: a tree with all of its texts has a few megabytes. A longer one is skipped, and logged.
@@ -376,7 +377,7 @@ impl RemoteReader {
             if let Some(heard_ms) = heard_ms {
                 backoff.reset();
                 let machine = Text::from(name);
-                let lost = self.ask(|reply| self.hub.lose_remote(machine, heard_ms, reply));
+                let lost = ask_hub(ANSWER_TIMEOUT, |reply| self.hub.lose_remote(machine, heard_ms, reply));
                 if !matches!(lost, Some(Ok(()))) {
                     tracing::warn!("sessions of {name} may count as at work");
                 }
@@ -396,16 +397,6 @@ impl RemoteReader {
                 return;
             }
         }
-    }
-
-    fn ask<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(ReplyCallback<T>) -> Result<(), subscope_hub::AskError>,
-    ) -> Option<T> {
-        let (reply, answer) = sync_channel(1);
-        // The receiver may be gone.
-        query(Box::new(move |outcome| drop(reply.try_send(outcome)))).ok()?;
-        answer.recv_timeout(ANSWER_TIMEOUT).ok()
     }
 
     /// Shows a machine's sessions until the connection or the hub ends; the latter is no error. `heard_ms` is when something
@@ -429,7 +420,8 @@ impl RemoteReader {
                 RemoteInput::Line(_) | RemoteInput::TooLong | RemoteInput::End => Ok(()),
             })
         };
-        let joined = self.ask(|reply| self.hub.join_remote(name.into(), Box::new(pass_on), reply));
+        let joined =
+            ask_hub(ANSWER_TIMEOUT, |reply| self.hub.join_remote(name.into(), Box::new(pass_on), reply));
         let position = joined.ok_or(RemoteError::NoHub)??.filter(|known| known.store == hello.store);
         command.send(&RemoteRequest::Start {
             schema: REMOTE_SCHEMA.into(),
@@ -597,7 +589,7 @@ impl RemoteConnection<'_> {
         if batch.trees.is_empty() && batch.removed.is_empty() && batch.position.is_none() {
             return Ok(());
         }
-        let saved = self.reader.ask(|reply| self.reader.hub.put_remote(batch, reply));
+        let saved = ask_hub(ANSWER_TIMEOUT, |reply| self.reader.hub.put_remote(batch, reply));
         Ok(saved.ok_or(RemoteError::NoHub)??)
     }
 }
