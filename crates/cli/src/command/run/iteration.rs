@@ -248,7 +248,7 @@ fn start(
             };
             let mut tap = match is_protocol {
                 true => OutputTap::Connection(observe_client(run, &mut process, tap, record, &ends)?),
-                false => OutputTap::Lines(tap),
+                false => OutputTap::Lines(Box::new(tap)),
             };
             // What such a harness prints is in its session's files too, with more.
             let is_repeated = !has_notes;
@@ -294,7 +294,7 @@ fn start(
 
 /// Observer of the command's output.
 enum OutputTap {
-    Lines(LineTap),
+    Lines(Box<LineTap>),
     /// The output is the agent's side of a connection.
     Connection(ConnectionTap),
 }
