@@ -590,7 +590,7 @@ fn stop_is_the_answer_to_the_next_event_and_the_command_prints_it() {
         assert_eq!(post(&serving, &line(run, "subagent_start", &json!({}))).0, 200);
     }
     let asked = env.run(&["stop", "one"]).success();
-    assert!(asked.contains("next event that its program publishes carries the request"), "{asked}");
+    assert!(asked.contains("its program gets the request: with the answer to the next event"), "{asked}");
     let row = |run: &str| serving.tree(&format!("events:{run}")).unwrap()["agents"][1].clone();
     assert_eq!((&row("one")["status"], &row("one")["flags"]), (&"running".into(), &json!(["stopping"])));
     let call = |run: &str, id: &str| line(run, "tool_call", &json!({"toolName": "t", "toolCallId": id}));

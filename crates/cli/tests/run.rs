@@ -15,6 +15,8 @@ mod keeping;
 mod output;
 #[path = "run/posting.rs"]
 mod posting;
+#[path = "run/protocol.rs"]
+mod protocol;
 #[path = "run/records.rs"]
 mod records;
 #[path = "run/terminal.rs"]

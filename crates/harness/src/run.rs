@@ -28,6 +28,9 @@ pub enum ObserveMode {
     /// It works with a person at the terminal, and nothing is printed over its screen: hooks report, or its session is
     /// followed.
     Interactive,
+    /// It speaks the Agent Client Protocol with the program that starts us: stdin and stdout are read as they pass, and
+    /// belong to the two.
+    Protocol,
     /// It runs no agent: nothing is read of it.
     Unread,
 }

@@ -140,7 +140,7 @@ pub struct Ordered {
 pub enum StopChannel {
     /// By the answer to the hook of its current tool call, or of its next one.
     Hook,
-    /// By the answer to the next event that its program publishes.
+    /// By the program that publishes it: in the answer to its next event, or as a message to the agent that it passes messages to.
     Publisher,
 }
 

@@ -7,6 +7,9 @@
 //! the spool for the next hub. Events and OpenTelemetry records of child processes arrive at the [`Listener`] and take
 //! the same two routes.
 //!
+//! With an agent that speaks the Agent Client Protocol both of its streams are passed on and observed: [`AgentInput`] copies
+//! the client's messages, and a [`ConnectionTap`] makes one record of what the two sides write, for the same [`LineTap`].
+//!
 //! [`watch_processes`] runs in the machine's hub: it reports the sessions whose process has ended, including processes
 //! that subscope did not start.
 //!
@@ -17,10 +20,13 @@
 //!
 //! Absent on purpose: printing, options, rules, vendor formats (these are in `decode`).
 
+mod agent_input;
+mod connection_tap;
 mod error;
 pub mod forward;
 mod job;
 mod jump;
+mod line_cutter;
 mod line_tap;
 mod listener;
 pub mod passthrough;
@@ -35,6 +41,8 @@ mod run_driver;
 mod session_finder;
 mod working_folder;
 
+pub use agent_input::AgentInput;
+pub use connection_tap::ConnectionTap;
 pub use error::CommandRunError;
 pub use job::{ChildExit, ChildJob, IN_FOREGROUND, Signals, in_foreground};
 pub use jump::jump;

@@ -6,10 +6,8 @@ use std::time::Duration;
 use subscope_decode::{Dialect, LifecycleFilter, session_of};
 use subscope_harness::recognize_printed;
 
-use crate::queue::LineQueue;
+use crate::{line_cutter::LineCutter, queue::LineQueue};
 
-/// Maximum length of an observed line. Longer lines are printed but not enqueued.
-const MAX_LINE_BYTES: usize = 16 << 20;
 /// JSON lines in which the dialect is searched. After that the output of a program that logs other JSON is ignored.
 const MAX_TRIES: usize = 1_000;
 
@@ -58,9 +56,8 @@ impl SessionName {
 /// Observer of the child's output bytes.
 #[derive(Debug)]
 pub struct LineTap {
-    partial: Vec<u8>,
-    /// Whether the current line exceeds the limit.
-    is_overlong: bool,
+    /// Longer lines than it cuts are printed but not enqueued.
+    cutter: LineCutter,
     /// Detected dialect; set before the first line is enqueued.
     dialect: Arc<OnceLock<Dialect>>,
     tries: usize,
@@ -75,8 +72,7 @@ impl LineTap {
     /// Creates a tap that fills these queues and detects the session.
     pub fn new(session: Arc<SessionName>, queues: Vec<Arc<LineQueue>>) -> Self {
         Self {
-            partial: Vec::new(),
-            is_overlong: false,
+            cutter: LineCutter::default(),
             dialect: Arc::default(),
             tries: 0,
             filter: LifecycleFilter::default(),
@@ -92,6 +88,12 @@ impl LineTap {
         Self { program, ..self }
     }
 
+    /// Returns it for lines of a known dialect.
+    pub(crate) fn of_dialect(self, dialect: Dialect) -> Self {
+        self.dialect.get_or_init(|| dialect);
+        Self { filter: LifecycleFilter::new(dialect), ..self }
+    }
+
     pub(crate) fn dialect(&self) -> Arc<OnceLock<Dialect>> {
         Arc::clone(&self.dialect)
     }
@@ -101,39 +103,14 @@ impl LineTap {
         if self.queues.is_empty() || (self.dialect.get().is_none() && self.tries >= MAX_TRIES) {
             return;
         }
-        let Some(end) = memchr::memrchr(b'\n', bytes) else { return self.buffer_partial(bytes) };
-        let (mut whole, rest) = bytes.split_at(end + 1);
-        if self.is_overlong || !self.partial.is_empty() {
-            let first = memchr::memchr(b'\n', whole).map_or(whole.len(), |at| at + 1);
-            let (first, others) = whole.split_at(first);
-            whole = others;
-            self.buffer_partial(first);
-            let line = std::mem::take(&mut self.partial);
-            if !std::mem::take(&mut self.is_overlong) {
-                self.enqueue(&line);
-            }
-        }
-        self.enqueue(whole);
-        self.buffer_partial(rest);
+        let mut cutter = std::mem::take(&mut self.cutter);
+        cutter.push(bytes, |lines| self.enqueue(lines));
+        self.cutter = cutter;
     }
 
     /// Ends the output: a last line without line end is complete.
     pub fn finish(&mut self) {
-        let mut line = std::mem::take(&mut self.partial);
-        if !line.is_empty() && !self.is_overlong {
-            line.push(b'\n');
-            self.enqueue(&line);
-        }
-    }
-
-    fn buffer_partial(&mut self, bytes: &[u8]) {
-        if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
-            self.is_overlong = true;
-            self.partial = Vec::new();
-        }
-        if !self.is_overlong {
-            self.partial.extend_from_slice(bytes);
-        }
+        std::mem::take(&mut self.cutter).finish(|lines| self.enqueue(lines));
     }
 
     fn enqueue(&mut self, mut lines: &[u8]) {

@@ -23,6 +23,8 @@ const LINGER: Duration = Duration::from_millis(300);
 pub enum Outlet {
     /// Our output, unchanged.
     Bytes(File),
+    /// Our output, unchanged, after the tap has it: an answer to it is then tapped later than it is.
+    AfterTap(File),
     /// Our standard error, unchanged. Write errors other than a closed pipe are ignored, as programs do with their
     /// messages.
     Messages(File),
@@ -66,8 +68,12 @@ pub fn copy_output(
     let _ = read_pipe(input, BUFFER_BYTES, LINGER, has_ended, |bytes| {
         let Some(bytes) = bytes else { return true };
         result.bytes += bytes.len() as u64;
+        let taps_first = matches!(outlet, Outlet::AfterTap(_));
+        if taps_first {
+            tap(bytes);
+        }
         let written = match &mut outlet {
-            Outlet::Bytes(out) | Outlet::Messages(out) => write_all(out, bytes),
+            Outlet::Bytes(out) | Outlet::AfterTap(out) | Outlet::Messages(out) => write_all(out, bytes),
             Outlet::Plain(out, plain) => {
                 text.clear();
                 plain.push(bytes, &mut text);
@@ -81,7 +87,9 @@ pub fn copy_output(
             log = None;
             result.is_unlogged = true;
         }
-        tap(bytes);
+        if !taps_first {
+            tap(bytes);
+        }
         let Err(error) = written else { return true };
         is_closed = error.kind() == io::ErrorKind::BrokenPipe || !matches!(outlet, Outlet::Messages(_));
         result.failure.get_or_insert(error);

@@ -1,7 +1,7 @@
 //! Record of an iteration: a folder of files that are written incrementally, so that it is readable after a crash.
 //!
 //! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (raw bytes), `posted.jsonl` and `otlp.jsonl` (events
-//! and OpenTelemetry records of child processes, if any), `trace.json` (rewritten from time to time) and `meta.json`. The
+//! and OpenTelemetry records of child processes, if any), `acp.jsonl` (messages of an agent and its client), `trace.json` (rewritten from time to time) and `meta.json`. The
 //! folder is named by the run's id until the session is known, then renamed. Only letters and digits of an id are used in
 //! the name.
 
@@ -24,6 +24,8 @@ use crate::{CommandRunError, post_relay::PostLogs};
 pub const STDOUT: &str = "stdout.log";
 /// The child's standard error.
 pub const STDERR: &str = "stderr.log";
+/// Messages of an agent and its client, with their directions and times.
+pub const ACP: &str = "acp.jsonl";
 /// Events posted by child processes.
 pub const POSTED: &str = "posted.jsonl";
 /// OpenTelemetry records posted by child processes.
@@ -134,8 +136,16 @@ impl Record {
 
     /// Returns the writers of what is posted.
     pub fn post_logs(&self) -> PostLogs {
-        let log = |name| PostLog { folder: Arc::clone(&self.folder), name, file: None };
-        PostLogs { events: log(POSTED), records: log(OTLP) }
+        PostLogs { events: self.log(POSTED), records: self.log(OTLP) }
+    }
+
+    /// Returns the writer of messages over the Agent Client Protocol.
+    pub fn acp_log(&self) -> PostLog {
+        self.log(ACP)
+    }
+
+    fn log(&self, name: &'static str) -> PostLog {
+        PostLog { folder: Arc::clone(&self.folder), name, file: None }
     }
 
     /// Sets the session; the first one renames the folder.

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
     let when = match ordered.told_by {
         StopChannel::Hook => "ends after its running tool call or before its next",
         StopChannel::Publisher => {
-            "the answer to the next event that its program publishes carries the request"
+            "its program gets the request: with the answer to the next event that it publishes, or by ACP"
         }
     };
     let line = format!("{} ({}) {was} to stop, and {when}", ordered.agent_id, ordered.title);

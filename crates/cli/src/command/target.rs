@@ -103,7 +103,10 @@ pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<Re
 fn recorded_iteration(folder: &Path, context: &Context) -> Option<Vec<ResolvedTarget>> {
     let meta = iteration::read_meta(folder)?;
     let is_recognized = |path: &PathBuf| read_head(path).is_ok_and(|head| recognize(&head).is_some());
-    let files = [record::STDOUT, record::POSTED, record::OTLP].map(|name| folder.join(name));
+    // Of a connection the messages of both sides are recorded, and the output is one of the two.
+    let has_messages = folder.join(record::ACP).exists();
+    let output = if has_messages { record::ACP } else { record::STDOUT };
+    let files = [output, record::POSTED, record::OTLP].map(|name| folder.join(name));
     let recognized: Vec<PathBuf> = files.iter().filter(|path| is_recognized(path)).cloned().collect();
     if recognized.is_empty()
         && let Some(session) = meta.session_id.as_deref().map(SessionId::from)

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::common::serving::Serving;
 
-fn send(signal: &str, serving: &Serving) {
+pub(super) fn send(signal: &str, serving: &Serving) {
     let id = serving.child.id().to_string();
     assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     let began = clock::tick();
@@ -28,7 +28,7 @@ fn waiting(env: &TestEnv) -> usize {
 }
 
 /// Waits until the hub has drained the spool.
-fn taken(env: &TestEnv) {
+pub(super) fn taken(env: &TestEnv) {
     let began = clock::tick();
     while waiting(env) > 0 {
         assert!(began.elapsed() < LIMIT, "it takes nothing in");

@@ -12,6 +12,8 @@ use crate::{Harness, harnesses};
 pub struct AcpAgent {
     /// What it calls itself in the answer to `initialize`.
     pub(crate) names: &'static [&'static str],
+    /// The files of programs that speak it and do nothing else.
+    pub(crate) programs: &'static [&'static str],
     /// The tools that it gives a title, or only a kind, in place of the name that the model knows.
     pub(crate) tools: &'static [(&'static str, &'static str)],
     /// Whether ids of calls begin with a number that changes when the session is loaded again: `0:call_1`.
@@ -63,6 +65,7 @@ impl AcpAgent {
     /// An agent that says no more than the protocol.
     pub(crate) const PLAIN: Self = Self {
         names: &[],
+        programs: &[],
         tools: &[],
         numbers_calls: false,
         has_local_ids: true,

@@ -25,8 +25,8 @@ use super::{
     calls::{AcpCall, CallSink},
     messages::{Peer, RecordedMessage, RpcMessage, parsed, read},
     updates::{
-        AcpAnswer, AcpCost, AcpUpdate, AgentInfo, ChildState, ConfigOption, Decision, PermissionChoice,
-        PromptUsage, SessionParams, TextBlock, owned, status_of,
+        AcpAnswer, AcpCost, AcpUpdate, AgentInfo, ChildCapabilities, ChildState, ConfigOption, Decision,
+        PermissionChoice, PromptUsage, SessionParams, TextBlock, owned, status_of,
     },
 };
 use crate::common::parts::elements;
@@ -50,7 +50,7 @@ const MOST_TEXT: usize = 64 << 10;
 /// Longest name of an agent that is no known one.
 const MOST_NAME: usize = 64;
 /// What is between the root and the thread in the id of a child's session.
-const CHILD_MARK: &str = ":subagent:";
+pub(super) const CHILD_MARK: &str = ":subagent:";
 
 /// Decodes the messages of one connection.
 #[derive(Default)]
@@ -515,9 +515,11 @@ impl AcpConnection {
         let prompt = (words == AgentWords::Task).then(|| update.description.filled()).flatten();
         let prompt = prompt.map(|text| Value::from(text).to_string());
         let error = state.error;
+        let capabilities: ChildCapabilities<'_> = parsed(update.capabilities);
+        let can_stop = line.is_relayed && capabilities.cancel.is_some();
         self.with(child, line, sink, &mut |_, out| {
             let is_told = kind.is_some() || description.is_some() || prompt.is_some();
-            if is_new || is_told {
+            if is_new || is_told || can_stop {
                 out.emit_made(Fact::Spawn(Spawn {
                     agent: Some(&id),
                     parent: Some(parent.as_deref().map_or(Parent::Root, Parent::Agent)),
@@ -526,6 +528,7 @@ impl AcpConnection {
                     prompt: prompt.as_deref().map(|json| RawJson { json, offset: u64::MAX }),
                     mode: Some(SpawnMode::Foreground),
                     starts: is_new,
+                    can_stop,
                     ..Spawn::default()
                 }));
             }
@@ -578,6 +581,7 @@ struct Lined<'a> {
     text: LineText<'a>,
     side: Option<Peer>,
     time: Option<Millis>,
+    is_relayed: bool,
 }
 
 fn parsed_text<'a>(raw: Option<&'a RawValue>) -> Str<'a> {
@@ -601,8 +605,8 @@ fn describe_model(model: Option<&str>, out: &mut Emitter<'_, '_>) {
 
 impl LineDecoder for AcpConnection {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
-        let RecordedMessage { message, side, time } = read(text.text)?;
-        let line = Lined { text, side, time };
+        let RecordedMessage { message, side, time, is_relayed } = read(text.text)?;
+        let line = Lined { text, side, time, is_relayed };
         self.last = (text.place, time);
         if message.is_answer() {
             self.answer(&message, &line, sink);
@@ -616,7 +620,8 @@ impl LineDecoder for AcpConnection {
         let mut open: Vec<String> = self.texts.keys().cloned().collect();
         open.sort_unstable();
         let (place, time) = self.last;
-        let line = Lined { text: LineText { place, text: "", is_exact: false }, side: None, time };
+        let text = LineText { place, text: "", is_exact: false };
+        let line = Lined { text, side: None, time, is_relayed: false };
         open.iter().for_each(|session| self.flush_text(session, &line, sink));
     }
 }

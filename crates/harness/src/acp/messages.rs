@@ -1,5 +1,5 @@
 //! Messages of JSON-RPC, bare or recorded with their direction and time: `{"dir":"out","recv_ns":1,"msg":{…}}`, where `out` is
-//! what the client wrote.
+//! what the client wrote. [`super::AcpRecorder`] also names the session: `"sessionId":"…"`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,8 +11,10 @@ use subscope_model::Millis;
 
 /// Who wrote a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Peer {
+pub enum Peer {
+    /// The editor, or another program that starts the agent.
     Client,
+    /// The agent.
     Agent,
 }
 
@@ -32,6 +34,8 @@ impl Peer {
 struct RpcLine<'a> {
     dir: Str<'a>,
     recv_ns: Num,
+    #[serde(rename = "sessionId")]
+    session: Str<'a>,
     msg: Option<&'a RawValue>,
 }
 
@@ -53,6 +57,8 @@ pub(super) struct RecordedMessage<'a> {
     /// Who wrote it, where that is recorded.
     pub(super) side: Option<Peer>,
     pub(super) time: Option<Millis>,
+    /// Whether a program recorded it that passes the messages on, and can add one of its own.
+    pub(super) is_relayed: bool,
 }
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -100,7 +106,8 @@ pub(super) fn read(text: &str) -> Result<RecordedMessage<'_>, LineError> {
         _ => None,
     };
     let time = line.recv_ns.0.and_then(|nanos| Millis::try_from(nanos / NANOS_PER_MILLI).ok());
-    Ok(RecordedMessage { side: recorded.or_else(|| message.caller()), message, time })
+    let is_relayed = line.session.filled().is_some();
+    Ok(RecordedMessage { side: recorded.or_else(|| message.caller()), message, time, is_relayed })
 }
 
 /// Reads a part of a message; data of other methods is ignored.

@@ -39,6 +39,8 @@ pub(super) struct AcpUpdate<'a> {
     pub(super) session_id: Str<'a>,
     pub(super) description: Str<'a>,
     pub(super) state: Option<&'a RawValue>,
+    /// What the client can do with the session of an agent.
+    pub(super) capabilities: Option<&'a RawValue>,
     pub(super) sender_session_id: Str<'a>,
     pub(super) recipient_session_id: Str<'a>,
     pub(super) config_options: Option<&'a RawValue>,
@@ -64,6 +66,14 @@ impl ChildState<'_> {
         }
         Some(self.stop_reason.filled().map_or(AgentStatus::Completed, status_of))
     }
+}
+
+/// What a client can do with the session of an agent.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct ChildCapabilities<'a> {
+    /// To cancel it alone.
+    pub(super) cancel: Option<&'a RawValue>,
 }
 
 /// Returns how a turn ended.

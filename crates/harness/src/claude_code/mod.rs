@@ -169,6 +169,7 @@ const ACP: AcpAgent = AcpAgent {
         "@zed-industries/claude-agent-acp",
         "@zed-industries/claude-code-acp",
     ],
+    programs: &["claude-agent-acp", "claude-code-acp"],
     has_local_ids: false,
     about: AgentWords::Type,
     tokens: PromptTokens::Root,

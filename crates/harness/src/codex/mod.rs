@@ -127,6 +127,7 @@ const OTEL_SETUP: OtelSetup = OtelSetup {
 /// codex-acp, which starts Codex for editors. Observed: 2.6.0.
 const ACP: AcpAgent = AcpAgent {
     names: &["@agentclientprotocol/codex-acp", "@zed-industries/codex-acp", "codex-acp"],
+    programs: &["codex-acp"],
     tools: &[
         ("spawnAgent", "spawn_agent"),
         ("sendInput", "send_input"),

@@ -68,6 +68,8 @@ pub struct Spawn<'a> {
     pub is_handed_over: bool,
     /// Whether the source does not report its parent, or the agent itself: they follow from what is around it.
     pub is_inferred: bool,
+    /// Whether whoever sends these lines can stop the agent alone.
+    pub can_stop: bool,
 }
 
 /// Start of several agents at once, as by a workflow.

@@ -233,9 +233,9 @@ impl SessionRouter {
                     }
                     _ => seen,
                 };
-                if let (Claim::Agent(agent, _), Fact::Spawn(_), Some(at)) =
+                if let (Claim::Agent(agent, _), Fact::Spawn(spawn), Some(at)) =
                     (seen.claim, &seen.fact, *received)
-                    && dialect == SUBAGENT_EVENTS
+                    && (dialect == SUBAGENT_EVENTS || spawn.can_stop)
                 {
                     target.own_facts_mut().record_heard(agent, at);
                 }

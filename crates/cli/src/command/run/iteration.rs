@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::AsFd,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -15,21 +15,21 @@ use std::{
 };
 
 use subscope_export::trace;
-use subscope_harness::{Harness, ObserveMode, harnesses};
+use subscope_harness::{Harness, ObserveMode, RunPlan, acp::Peer, harnesses};
 use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Tree, Update};
 use subscope_render::render_tree;
 use subscope_run::{
-    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EndedSessions, FollowedSessions, HarnessHome,
-    LineQueue, LineTap, Listener, PostRoute, RecordSessions, RunDriver, RunHandle, SessionFinder,
-    SessionName, WorkingFolder,
+    ADDRESS_VARIABLE, AgentInput, ChildExit, ChildJob, CommandRunError, ConnectionTap, EndedSessions,
+    FollowedSessions, HarnessHome, LineQueue, LineTap, Listener, PostRoute, RecordSessions, RunDriver,
+    RunHandle, SessionFinder, SessionName, WorkingFolder,
     forward::{ForwardThread, Undelivered},
     passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
     relay_posts, report_process_end,
 };
 
-use super::{OUTER_RUN, RunSession, name_stamp, printer::Printer};
+use super::{OUTER_RUN, RunSession, name_stamp, printer::Printer, stops};
 use crate::{
     command::{
         event_printer::{EventFormat, EventPrinter},
@@ -147,6 +147,7 @@ fn start(
     queues.extend(run.forwarder.as_ref().map(|_| Arc::clone(&to_forward)));
     let program = run.plan.harness.map(|plan| plan.program());
     let tap = LineTap::new(Arc::clone(&session), queues).of_program(program);
+    let is_protocol = run.plan.mode == ObserveMode::Protocol;
     let driver = RunDriver::new(shown, &tap);
     let shutdown = driver.handle();
     let source = format!("run/{}/{number}", run.id);
@@ -194,9 +195,13 @@ fn start(
         Some(record) => (Some(record.file(record::STDOUT)?), Some(record.file(record::STDERR)?)),
         None => (None, None),
     };
+    if is_protocol {
+        command.stdin(Stdio::piped());
+    }
     let since = clock::now_ms();
     let (job, mut process, guard) = ChildJob::start(command, streams, helper.as_deref(), &run.signals)?;
-    let folder = run.plan.harness.filter(|plan| plan.notes().is_none()).map(|plan| WorkingFolder {
+    let is_followed = |plan: &&'static dyn RunPlan| plan.notes().is_none() && !is_protocol;
+    let folder = run.plan.harness.filter(is_followed).map(|plan| WorkingFolder {
         roots: roots(run.context)
             .into_iter()
             .filter(|root| root.harness.run().is_some_and(|own| own.program() == plan.program()))
@@ -212,7 +217,7 @@ fn start(
         }
         ObserveMode::Interactive => Some((!has_notes).then(|| shutdown.clone())),
         ObserveMode::Streamed | ObserveMode::Told => (!has_notes).then(|| Some(shutdown.clone())),
-        ObserveMode::Unread => None,
+        ObserveMode::Protocol | ObserveMode::Unread => None,
     };
     let find = |following| {
         SessionFinder::start(homes(run.context), process.id(), since, Arc::clone(&session), following, folder)
@@ -234,13 +239,17 @@ fn start(
             passthrough::widen(&pipe);
             let outlet = match (&run.plan.mode, run.plan.harness) {
                 _ if run.args.render => Outlet::Nowhere,
+                (ObserveMode::Protocol, _) => Outlet::AfterTap(own(&io::stdout())?),
                 (ObserveMode::Told, Some(harness)) => match harness.plain_output(&run.plan.arguments()) {
                     Some(plain) => Outlet::Plain(own(&io::stdout())?, plain),
                     None => Outlet::Bytes(own(&io::stdout())?),
                 },
                 _ => Outlet::Bytes(own(&io::stdout())?),
             };
-            let mut tap = tap;
+            let mut tap = match is_protocol {
+                true => OutputTap::Connection(observe_client(run, &mut process, tap, record, &ends)?),
+                false => OutputTap::Lines(Box::new(tap)),
+            };
             // What such a harness prints is in its session's files too, with more.
             let is_repeated = !has_notes;
             Some(spawn("stdout", move || {
@@ -258,7 +267,7 @@ fn start(
     let (waited, all, handle) = (job.clone(), shutdown.clone(), hub.handle());
     // What a harness prints is its own session; another program may print a recording.
     let (is_harness, events_session, processes) =
-        (run.plan.harness.is_some(), own_name.clone(), followed.clone());
+        (run.plan.harness.is_some() || is_protocol, own_name.clone(), followed.clone());
     let posted = record_sessions.clone();
     let waiting = spawn("wait", move || {
         let ended = waited.wait();
@@ -281,6 +290,52 @@ fn start(
     })?;
     let names = SessionNames { detected: session, own_name, records: record_sessions };
     Ok(RunningChild { job, names, hub, feed, forward_thread, shutdown, followed, waiting })
+}
+
+/// Observer of the command's output.
+enum OutputTap {
+    Lines(Box<LineTap>),
+    /// The output is the agent's side of a connection.
+    Connection(ConnectionTap),
+}
+
+impl OutputTap {
+    fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Lines(tap) => tap.push(bytes),
+            Self::Connection(tap) => tap.push(Peer::Agent, bytes),
+        }
+    }
+
+    fn finish(&mut self) {
+        match self {
+            Self::Lines(tap) => tap.finish(),
+            Self::Connection(tap) => tap.finish(Peer::Agent),
+        }
+    }
+}
+
+/// Copies our input to an agent, whose client writes it, and passes stop orders on. Returns the observer of both sides.
+fn observe_client(
+    run: &RunSession<'_>,
+    process: &mut Child,
+    tap: LineTap,
+    record: Option<&Record>,
+    has_ended: &Arc<AtomicBool>,
+) -> Result<ConnectionTap, CommandRunError> {
+    let connection = ConnectionTap::new(tap, record.map(Record::acp_log));
+    let Some(pipe) = process.stdin.take() else { return Ok(connection) };
+    let input = AgentInput::new(pipe);
+    if run.forwarder.is_some()
+        && let Some(mut is_asked) = stops::stop_requests(run.context)
+    {
+        let (input, tap, ends) = (input.clone(), connection.clone(), Arc::clone(has_ended));
+        spawn("stops", move || input.pass_stops(&tap, &ends, &mut is_asked))?;
+    }
+    let (client, tap, ends) = (own(&io::stdin())?, connection.clone(), Arc::clone(has_ended));
+    // Not waited for: a client may keep its side open.
+    spawn("stdin", move || input.copy(client, &ends, &tap))?;
+    Ok(connection)
 }
 
 /// Returns the homes of harnesses whose processes can be found.

@@ -8,6 +8,7 @@ mod forwarding;
 mod iteration;
 mod plan;
 pub(crate) mod printer;
+mod stops;
 
 use std::{
     ffi::OsString,
@@ -17,7 +18,7 @@ use std::{
 };
 
 use subscope_export::iteration as records;
-use subscope_harness::{HookHandler, RunSurroundings};
+use subscope_harness::{HookHandler, ObserveMode, RunSurroundings};
 use subscope_hub::clock;
 use subscope_model::{ITERATION_SCHEMA, IterationMeta, IterationStatus, event_id};
 use subscope_render::{Charset, Detail};
@@ -66,6 +67,10 @@ fn prepare<'a>(args: &'a RunArgs, context: &'a Context) -> Result<RunSession<'a>
     // Before starting any thread: threads inherit the signal mask.
     let signals = Signals::block()?;
     let plan = plan(args, context)?;
+    if plan.mode == ObserveMode::Protocol && args.render {
+        let error = CliError::usage("--render prints to stdout, which is the agent's and its client's");
+        return Err(error.hint("leave it out: what the agents do is printed to stderr"));
+    }
     if !plan.added.is_empty() && (args.verbose || context.verbosity >= Verbosity::Verbose) {
         let added: Vec<_> = plan.added.iter().map(|word| word.to_string_lossy()).collect();
         context.info(&format!("options added: {}", added.join(" ")));
@@ -165,7 +170,8 @@ impl RunSession<'_> {
         const RECEIVERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
         const DELAY: &str = "OTEL_BSP_SCHEDULE_DELAY";
         let is_set = |name: &str| self.context.environment.text(name).is_some_and(|value| !value.is_empty());
-        if self.plan.harness.is_some() || RECEIVERS.into_iter().any(is_set) {
+        let is_observed = self.plan.harness.is_some() || self.plan.mode == ObserveMode::Protocol;
+        if is_observed || RECEIVERS.into_iter().any(is_set) {
             return Vec::new();
         }
         let receiver = self.upstream.map_or_else(|| listener.to_owned(), |outer| outer.to_string());

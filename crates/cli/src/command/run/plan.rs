@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use subscope_harness::{ObserveMode, Observed, RunPlan, RunSurroundings, run_plan};
+use subscope_harness::{ObserveMode, Observed, RunPlan, RunSurroundings, acp::is_acp_command, run_plan};
 
 /// Command line to start.
 #[derive(Clone)]
@@ -27,6 +27,11 @@ impl LaunchPlan {
         let Some((program, arguments)) = command.split_first() else { return plan };
         let name = Path::new(program).file_name().unwrap_or(program);
         plan.harness = name.to_str().and_then(run_plan);
+        // At a terminal there is no client.
+        if !own.is_terminal && name.to_str().is_some_and(|name| is_acp_command(name, &words(arguments))) {
+            plan.mode = ObserveMode::Protocol;
+            return plan;
+        }
         let observed = plan.harness.and_then(|harness| harness.observe(&words(arguments), own));
         if let Some(Observed { mode, added, has_hooks }) = observed {
             (plan.mode, plan.has_hooks) = (mode, has_hooks);
@@ -63,6 +68,14 @@ mod tests {
         let told = "/opt/claude --output-format stream-json --verbose --forward-subagent-text -p hi";
         assert_eq!(plan("/opt/claude -p hi", true), (told.to_owned(), ObserveMode::Told));
         assert_eq!(plan("claude mcp list", true).1, ObserveMode::Unread);
+    }
+
+    #[test]
+    fn agents_of_an_editor_are_started_as_they_are_and_at_a_terminal_nobody_speaks_with_them() {
+        for words in ["/opt/bin/codex-acp", "kimi acp", "gemini --acp -m x"] {
+            assert_eq!(plan(words, false), (words.to_owned(), ObserveMode::Protocol));
+        }
+        assert_eq!(plan("kilo acp", true).1, ObserveMode::AtTerminal);
     }
 
     #[test]
