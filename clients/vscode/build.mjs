@@ -27,6 +27,8 @@ rmSync(own("page"), { recursive: true, force: true });
 cpSync(own("../../web/dist/index.html"), own("page/index.html"));
 cpSync(own("../../web/dist/assets"), own("page/assets"), { recursive: true });
 
+for (const name of ["LICENSE-APACHE", "LICENSE-MIT"]) cpSync(own(`../../${name}`), own(name));
+
 const size = (path) => (statSync(path).isFile() ? statSync(path).size : readdirSync(path).reduce((sum, name) => sum + size(join(path, name)), 0));
 const bytes = size(own("dist/extension.js"));
 console.log(`dist/extension.js: ${bytes} bytes (at most ${MOST}); page: ${size(own("page"))} bytes`);

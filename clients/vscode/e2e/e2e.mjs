@@ -5,9 +5,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import puppeteer from "puppeteer-core";
@@ -50,6 +50,8 @@ function settle(theme, more = {}) {
     "chat.commandCenter.enabled": false,
     "telemetry.telemetryLevel": "off",
     "git.enabled": false,
+    // Its texts can be read then.
+    "terminal.integrated.gpuAcceleration": "off",
     ...more,
   };
   mkdirSync(join(data, "User"), { recursive: true });
@@ -113,6 +115,9 @@ async function run() {
   const look = async (name) => {
     if (!PICTURES) return;
     mkdirSync(PICTURES, { recursive: true });
+    // A size of its own makes the browser paint everything again.
+    await page.setViewport({ width: 1281, height: 760 });
+    await page.setViewport({ width: 1280, height: 760 });
     await page.mouse.move(640, 745);
     await sleep(1500);
     await page.screenshot({ path: join(PICTURES, `${name}.jpg`), type: "jpeg", quality: 80 });
@@ -207,10 +212,32 @@ async function run() {
   await until("it says why", () => page.$$eval(".notification-list-item-message", (all) => all.some((one) => /no process of it was found/.test(one.textContent ?? ""))));
   await command("Notifications: Clear All Notifications");
 
+  step("a session in a terminal of this window is gone to there");
+  const written = readdirSync(join(home.folder, ".claude/projects"), { recursive: true, encoding: "utf8" }).find((name) => /^[^/]*\/[0-9a-f-]{36}\.jsonl$/.test(name));
+  await command("Terminal: Create New Terminal");
+  const screen = () => page.$$eval(".xterm-rows", (all) => all.filter((one) => one.getClientRects().length > 0).map((one) => one.textContent ?? "").join("\n").replaceAll("\u00a0", " "));
+  await until("a terminal has a prompt", async () => /[$#]\s*$/m.test(await screen()), 30_000);
+  await page.click(".xterm-screen");
+  // As an agent's program does that writes its transcript.
+  await page.keyboard.type(`sleep 300 3>> ~/.claude/projects/${written}\n`);
+  const jumped = await until("the hub sees the process", async () => {
+    const answer = await home.ask("POST", `/api/v1/sessions/${basename(written, ".jsonl")}/jump`, {});
+    return answer.process !== null && answer;
+  }, 20_000).catch(async (error) => { throw new Error(`${error.message}: ${await screen()}`); });
+  assert.equal(jumped.outcome, "unreachable", "the hub itself cannot go there");
+
   step("hooks are shown in a terminal");
   await command("subscope: Show the State of Hooks");
-  const hasTerminal = await until("a terminal opens", () => page.$(".terminal-wrapper, .notification-list-item-message"), 20_000);
-  assert.ok(hasTerminal);
+  await until("the terminal has the program's answer", async () => /events wait/.test(await screen()), 30_000).catch(async (error) => { throw new Error(`${error.message}: ${await screen()}`); });
+  // The terminal of the hooks is the one on show now.
+  const named = (await home.ask("GET", "/api/v1/sessions?limit=100")).sessions.find(({ id }) => id === basename(written, ".jsonl")).title;
+  await command("subscope: Go to the Terminal of a Session");
+  await until("sessions are listed", () => page.$(".quick-input-list .monaco-list-row"));
+  await page.keyboard.type(named.slice(0, 20));
+  await sleep(500);
+  await page.keyboard.press("Enter");
+  await until("it says that it went there", () => page.$$eval(".statusbar-item", (all) => all.some((one) => /went to the terminal .* of this window/.test(one.textContent ?? ""))), 20_000);
+  await until("the terminal is on show", async () => /sleep 300/.test(await screen()));
 
   step("a hub that ends is no hub, and not one without agents");
   execFileSync(SUBSCOPE_BIN, ["serve", "--stop"], { env: home.environment, stdio: "ignore" });
