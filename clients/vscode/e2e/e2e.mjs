@@ -115,9 +115,12 @@ async function run() {
   const look = async (name) => {
     if (!PICTURES) return;
     mkdirSync(PICTURES, { recursive: true });
-    // A size of its own makes the browser paint everything again.
-    await page.setViewport({ width: 1281, height: 760 });
-    await page.setViewport({ width: 1280, height: 760 });
+    // Headless Chromium keeps stripes of an earlier size of the frame until everything is painted again.
+    await (await panel()).evaluate(async () => {
+      document.body.hidden = true;
+      await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
+      document.body.hidden = false;
+    });
     await page.mouse.move(640, 745);
     await sleep(1500);
     await page.screenshot({ path: join(PICTURES, `${name}.jpg`), type: "jpeg", quality: 80 });
