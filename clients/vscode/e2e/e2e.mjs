@@ -99,8 +99,11 @@ async function run() {
   const bar = () => page.$$eval(".statusbar-item", (items) => items.map((item) => [item.id, item.textContent?.trim() ?? ""]).find(([id, text]) => /subscope/i.test(id) && text !== "")?.[1] ?? "");
   const shows = (pattern, what) => until(`the status bar ${what}, and not: `, async () => pattern.test(await bar()), 90_000).catch(async (error) => { throw new Error(`${error.message}${await bar()}`); });
   const command = async (words) => {
-    await page.keyboard.press("F1");
-    await page.waitForSelector(".quick-input-widget input", { visible: true });
+    // What has the focus may still be changing, and takes the key then.
+    await until("the list of commands opens", async () => {
+      await page.keyboard.press("F1");
+      return page.waitForSelector(".quick-input-widget input", { visible: true, timeout: 2000 }).catch(() => null);
+    });
     await page.keyboard.type(words);
     await sleep(800);
     await page.keyboard.press("Enter");
@@ -183,6 +186,24 @@ async function run() {
   });
   await frame.evaluate(() => document.querySelector("a.brand")?.click());
   await until("the page is back at its start", () => frame.$('[data-testid="session-card"]'));
+
+  step("a file of an agent opens in the editor, and an export is saved by it");
+  await frame.evaluate(() => (location.hash = "#/s/release-0000?view=files"));
+  const file = await until("the changed file is listed", async () => {
+    await frame.evaluate(() => [...document.querySelectorAll(".view button[aria-expanded=false], .view details:not([open]) summary")].find((one) => /cart\.js/.test(one.textContent ?? ""))?.click());
+    return frame.$('[data-testid="open-file"]');
+  }, 20_000);
+  await frame.evaluate((link) => link.click(), file);
+  await until("the file is open", () => page.$$eval(".tab", (tabs) => tabs.some((tab) => /cart\.js/.test(tab.getAttribute("aria-label") ?? tab.textContent ?? ""))), 20_000);
+  await frame.evaluate(() => [...document.querySelectorAll(".menu button")].find((button) => /CSV/.test(button.textContent ?? "")).click());
+  await page.waitForSelector(".quick-input-widget input", { visible: true });
+  await sleep(1000);
+  await page.keyboard.press("Enter");
+  const saved = () => readdirSync(home.project).find((name) => /^subscope-.*\.csv$/.test(name));
+  await until("the export is there", saved, 20_000);
+  assert.match(readFileSync(join(home.project, saved()), "utf8"), /release-manager/);
+  await command("View: Close All Editors in Group");
+  await frame.evaluate(() => document.querySelector("a.brand")?.click()).catch(() => undefined);
 
   step("the page has the editor's theme, and follows it");
   const background = () => frame.$eval("body", (body) => getComputedStyle(body).backgroundColor);

@@ -110,6 +110,10 @@ export class Home {
     const agent = { ...base, agent_id: "a1", agent_type: "release-manager" };
     await this.ask("POST", "/hooks/claude", { ...base, hook_event_name: "UserPromptSubmit", prompt: title });
     await this.ask("POST", "/hooks/claude", { ...agent, hook_event_name: "SubagentStart" });
+    const edit = { ...agent, tool_name: "Edit", tool_use_id: "e1", tool_input: { file_path: join(this.project, "cart.js"), old_string: "1", new_string: "2" } };
+    writeFileSync(join(this.project, "cart.js"), "const first = 1;\nconst second = 2;\n");
+    await this.ask("POST", "/hooks/claude", { ...edit, hook_event_name: "PreToolUse" });
+    await this.ask("POST", "/hooks/claude", { ...edit, hook_event_name: "PostToolUse", tool_response: {} });
     await this.ask("POST", "/hooks/claude", { ...agent, hook_event_name: "PermissionRequest", tool_name: "Bash", tool_input: { command: "git push origin v0.4.0" } });
   }
 
