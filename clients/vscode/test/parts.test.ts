@@ -122,14 +122,14 @@ describe("what is shown", () => {
 
 it("the document of the panel allows its own files alone, and names them all", () => {
   const index = readFileSync(new URL("../../../web/dist/index.html", import.meta.url), "utf8");
-  const document = documentOf(index, (file) => `https://own/${file}`, "https://own", "n0nce");
+  const document = documentOf(index, (file) => `https://own/${file}`, "https://own", "number");
   expect(document).toMatch(/<html data-host="panel" lang="en">/);
   const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/.exec(document) ?? [];
-  expect(policy).toBe("default-src 'none'; script-src 'nonce-n0nce'; style-src https://own; img-src https://own data:; base-uri 'none'; form-action 'none'");
+  expect(policy).toBe("default-src 'none'; script-src 'nonce-number'; style-src https://own; img-src https://own data:; base-uri 'none'; form-action 'none'");
   expect(document.indexOf("Content-Security-Policy")).toBeLessThan(document.indexOf("<script"));
   expect(document).not.toContain('"./');
   expect(document.match(/<script /g)).toHaveLength(1);
-  expect(document).toMatch(/<script nonce="n0nce" type="module" crossorigin src="https:\/\/own\/assets\/index-[\w-]+\.js">/);
+  expect(document).toMatch(/<script nonce="number" type="module" crossorigin src="https:\/\/own\/assets\/index-[\w-]+\.js">/);
 });
 
 it("the processes above one are found, whatever their names are", async () => {
