@@ -3,7 +3,8 @@ import type { Agent, Attention, Change, Event, ToolCall, Tree } from "../src/mod
 import { merged } from "../src/lib/timeline.svelte";
 import { bars, labels, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
-import { byAttention, SteadyOrder } from "../src/lib/order.svelte";
+import { byAttention } from "../src/lib/attention";
+import { SteadyOrder } from "../src/lib/order.svelte";
 import { recentLane } from "../src/lib/recent_lane";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
 import { proseLine } from "../src/lib/safe";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Attention } from "../src/model";
-import { byAttention } from "../src/lib/order.svelte";
+import { byAttention } from "../src/lib/attention";
 import { href, parse } from "../src/lib/route.svelte";
 import { printed, stateOf } from "../src/lib/sending";
 import { byHearing, byOrder, type Costs, costs, csvAddress, type GroupRow, hasWords, type PersonMachine, stackedCosts, teamQuery, type WorkingSession } from "../src/lib/team";

@@ -1,5 +1,5 @@
 //! The client libraries for Python and TypeScript: their types, generated from `model` and from the events that
-//! programs publish, and `cargo xtask clients`, which tests both against the real program.
+//! programs publish, and `cargo xtask clients`, which tests both, and the extension for VS Code, against the real program.
 
 use std::{
     fmt::Write as _,
@@ -14,7 +14,7 @@ use syn::{Field, Fields, Item, ItemEnum, ItemStruct};
 
 use crate::step::{announce, cargo, output, program, root, run, skip, target_folder};
 use crate::types::{comment, items, translate_type};
-use crate::{npm, pypi};
+use crate::{npm, pypi, vscode};
 
 const TYPESCRIPT: &str = "clients/typescript/src/model.ts";
 const PYTHON: &str = "clients/python/src/subscope_client/model.py";
@@ -220,7 +220,7 @@ impl Drop for Hub {
     }
 }
 
-/// Checks the types of both libraries, and runs their tests against a hub of the real program.
+/// Checks the types of both libraries and of the extension, and runs their tests against hubs of the real program.
 pub(crate) fn test() -> Result<()> {
     output(cargo().args(["build", "--quiet", "--package", "subscope"]))?;
     let target = target_folder()?;
@@ -252,7 +252,7 @@ pub(crate) fn test() -> Result<()> {
         Ok(modules) => modules,
         Err(reason) => {
             skip("clients: TypeScript", &reason);
-            return Ok(());
+            return vscode::test(&target.join("debug/subscope"));
         }
     };
     announce("clients: TypeScript types");
@@ -261,7 +261,8 @@ pub(crate) fn test() -> Result<()> {
     )?;
     let mut tests = program("node");
     tests.args(["--test", "clients/typescript/test/hub.test.mjs"]).env("SUBSCOPE_TEST_HUB", &hub.url);
-    run("clients: TypeScript", &mut tests)
+    run("clients: TypeScript", &mut tests)?;
+    vscode::test(&target.join("debug/subscope"))
 }
 
 #[cfg(test)]

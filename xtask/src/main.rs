@@ -36,6 +36,7 @@ mod team;
 mod tidy;
 mod truth;
 mod types;
+mod vscode;
 mod web;
 mod workflows;
 

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::step::{announce, output, program};
+use crate::step::{announce, output, program, root, run, skip, succeeds};
 
 /// Installs a package below a directory and returns its modules directory; the inner error is that npm is unavailable.
 pub(crate) fn install(folder: &Path, package: &str, version: &str) -> Result<Result<PathBuf, String>> {
@@ -37,6 +37,33 @@ pub(crate) fn install(folder: &Path, package: &str, version: &str) -> Result<Res
         bail!("npm has put no {named} below {}", folder.display());
     }
     Ok(Ok(modules))
+}
+
+/// Whether the packages of a folder's lock file are installed.
+pub(crate) fn is_locked_installed(folder: &Path) -> bool {
+    succeeds(program("npm").current_dir(folder).args(["ls", "--all"]))
+}
+
+/// Installs the packages of a folder's lock file, unless done before. Returns whether they are installed; if not, the step
+/// is skipped, since npm does not answer. `known` is a package that npm is asked for first.
+pub(crate) fn install_locked(folder: &Path, known: &str, step: &str) -> Result<bool> {
+    let npm = || {
+        let mut npm = program("npm");
+        npm.current_dir(folder);
+        npm
+    };
+    let patience = ["--fetch-retries=1", "--fetch-timeout=30000"];
+    if is_locked_installed(folder) {
+        return Ok(true);
+    }
+    if !succeeds(npm().args(["view", known, "version"]).args(patience)) {
+        let name = folder.strip_prefix(root()).unwrap_or(folder).display().to_string();
+        skip(step, &format!("npm does not answer, and {name}/node_modules is not complete"));
+        return Ok(false);
+    }
+    let quietly = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+    run(&format!("{step}: npm ci"), npm().args(quietly).args(patience))?;
+    Ok(true)
 }
 
 /// Runs npm; returns the first line of its error, `None` on success.

@@ -85,17 +85,13 @@ fn npm() -> Command {
 
 /// Installs the packages of the lock file, unless done before. Returns whether they are installed.
 pub(crate) fn has_packages(step: &str) -> Result<bool> {
-    let patience = ["--fetch-retries=1", "--fetch-timeout=30000"];
-    if succeeds(npm().args(["ls", "--all"])) {
-        return Ok(true);
-    }
-    if !succeeds(npm().args(["view", "svelte", "version"]).args(patience)) {
-        skip(step, "npm does not answer, and web/node_modules is not complete");
-        return Ok(false);
-    }
-    let quietly = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
-    run(&format!("{step}: npm ci"), npm().args(quietly).args(patience))?;
-    Ok(true)
+    crate::npm::install_locked(&folder(), "svelte", step)
+}
+
+/// Whether the packages of the lock file are installed.
+#[cfg(test)]
+pub(crate) fn is_installed() -> bool {
+    crate::npm::is_locked_installed(&folder())
 }
 
 /// Returns the browser: `CHROMIUM`, else the first one found.

@@ -21,6 +21,7 @@ import type {
   Tree,
 } from "../model";
 import { at } from "./base";
+import { request } from "./panel";
 import { oneLine } from "./safe";
 
 /** One bar of a lane. The words are those of the server. */
@@ -186,17 +187,17 @@ async function answered<T>(response: Response): Promise<T> {
 }
 
 export const get = async <T>(path: string, given?: Given, signal?: AbortSignal): Promise<T> =>
-  answered(await fetch(address(path, given), signal ? { signal } : {}));
+  answered(await request(address(path, given), signal ? { signal } : {}));
 
 /** Exchanges the sign-in code of an address for the cookie that authorizes this browser. */
 export async function signIn(code: string): Promise<void> {
   const headers = { "content-type": "application/json" };
-  const answer = await fetch(at("/api/v1/sign-in"), { method: "POST", headers, body: JSON.stringify({ code }) });
+  const answer = await request(at("/api/v1/sign-in"), { method: "POST", headers, body: JSON.stringify({ code }) });
   if (!answer.ok) await answered(answer);
 }
 
 const posted = (path: string, body: object, given: Given = {}): Promise<Response> =>
-  fetch(address(path, given), { method: "POST", headers: { "content-type": "application/json", "x-subscope": "1" }, body: JSON.stringify(body) });
+  request(address(path, given), { method: "POST", headers: { "content-type": "application/json", "x-subscope": "1" }, body: JSON.stringify(body) });
 
 /** Refuses an answer that is an error; the others have no body. */
 async function kept(response: Response): Promise<void> {

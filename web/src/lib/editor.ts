@@ -3,6 +3,7 @@
 import type { ToolCall } from "../model";
 import { api } from "./api";
 import { kindOfTool } from "./lanes";
+import { panel } from "./panel";
 import { fileIn } from "./payload";
 import { visible } from "./safe";
 import { setup } from "./setup.svelte";
@@ -26,18 +27,20 @@ export function editorUrl(form: string | null | undefined, cwd: string | null, p
 
 /** Opens a URL that an editor answers. */
 export function openEditor(url: string): void {
-  location.assign(url);
+  if (panel === null) return location.assign(url);
+  const [, path, line] = /^#file(.*):(\d+)$/.exec(url) ?? [];
+  if (path !== undefined && line !== undefined) panel.openFile(decodeURIComponent(path), Number(line));
 }
 
 /** Whether a click with ctrl on a call looks for its file: it has an id and a tool for files, and an editor is set. */
 export const mayHaveFile = (call: ToolCall | null): call is ToolCall & { id: string } =>
-  call !== null && call.id !== null && Boolean(setup.state?.editor) && ["read", "edit"].includes(kindOfTool(call.name));
+  call !== null && call.id !== null && Boolean(setup.editor) && ["read", "edit"].includes(kindOfTool(call.name));
 
 /** Opens the file of a call, whose arguments are fetched; false where it has none. */
 export async function openFileOf(session: string, cwd: string | null, agent: string, call: string): Promise<boolean> {
   const { events } = await api.feed(session, { agent, call, kind: "tool.pre", limit: 1 });
   const file = fileIn(events[0]?.data["input"]);
-  const url = file ? editorUrl(setup.state?.editor, cwd, file.path, file.line) : "";
+  const url = file ? editorUrl(setup.editor, cwd, file.path, file.line) : "";
   if (url !== "") openEditor(url);
   return url !== "";
 }

@@ -1,5 +1,6 @@
 // The only connection to the live feed. It reconnects as long as the page is open, and resumes after the last event id that it
 // read.
+import { request } from "./panel";
 import { SseParser, type Message } from "./sse";
 
 export type State = "connecting" | "live" | "lost" | "refused";
@@ -59,7 +60,7 @@ export class Live {
   async #once(): Promise<void> {
     this.#stop = new AbortController();
     const headers: Record<string, string> = this.#last === "" ? {} : { "last-event-id": this.#last };
-    const response = await fetch(this.#address, { headers, signal: this.#stop.signal });
+    const response = await request(this.#address, { headers, signal: this.#stop.signal });
     if (!response.ok || !response.body) {
       this.#isRefused = response.status === 401;
       if (this.#isRefused) this.#listener.heard("refused");

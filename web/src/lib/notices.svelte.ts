@@ -1,6 +1,7 @@
 // Desktop notifications, if the user has turned them on: for agents that need a person, for failures and for ends of runs.
 import type { Event } from "../model";
 import { choices } from "./choices";
+import { panel } from "./panel";
 import { commandOf } from "./payload";
 import { store } from "./store.svelte";
 import { agentOf } from "./story";
@@ -20,7 +21,7 @@ class Notices {
   isOn = $state(false);
   /** Whether the user turned them on and the browser denies this page the permission. */
   isBlocked = $state(false);
-  readonly isPossible = "Notification" in globalThis;
+  readonly isPossible = panel === null && "Notification" in globalThis;
 
   start(): void {
     if (!this.isPossible) return;

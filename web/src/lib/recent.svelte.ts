@@ -2,8 +2,8 @@
 import { untrack } from "svelte";
 import type { SessionRow } from "../model";
 import { api } from "./api";
+import { byAttention } from "./attention";
 import { clock } from "./clock.svelte";
-import { byAttention } from "./order.svelte";
 import { store, type Shown } from "./store.svelte";
 
 /** How long an ended session counts as just ended, from the time its last update was received (not the time of its last event). */

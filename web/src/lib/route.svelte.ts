@@ -1,12 +1,16 @@
-// The route: the address holds the state of the view, so that a link restores it. In a saved page (a file) it is in the
-// fragment after `#`.
+// The route: the address holds the state of the view, so that a link restores it. In a saved page (a file) and in
+// an editor's panel it is in the fragment after `#`.
 
 import { carriedTree } from "./api";
 import { at, base } from "./base";
+import { panel } from "./panel";
 
 export type View = "waterfall" | "feed" | "summary" | "files";
 
 export type Name = "home" | "session" | "search" | "stats" | "compare" | "iterations" | "sending" | "people" | "cost" | "unknown";
+
+/** Whether the address of this page is not the page's own: a file, or the document of an editor's panel. */
+const isInFragment = carriedTree !== null || panel !== null;
 
 export interface Route {
   name: Name;
@@ -81,7 +85,7 @@ export function href(to: Partial<Route>): string {
   for (const [name, value] of Object.entries(route.more)) if (value !== "") query.set(name, value);
   const text = query.toString();
   const address = text === "" ? pathOf(route) : `${pathOf(route)}?${text}`;
-  return carriedTree === null ? at(address) : `#${address}`;
+  return isInFragment ? `#${address}` : at(address);
 }
 
 function pathOf({ name, session, agent, path }: Route): string {
@@ -103,16 +107,16 @@ const own = (route: Route): Route =>
 
 /** Reads the address of this page, or of a link on it. */
 function read({ pathname, search, hash }: Pick<Location, "pathname" | "search" | "hash">): Route {
-  if (carriedTree === null) return parse(pathname.slice(base.length), search);
+  if (!isInFragment) return parse(pathname.slice(base.length), search);
   const [path = "", query] = hash.slice(1).split("?", 2);
   return own(parse(path, query ?? ""));
 }
 
 /** Whether a link leads to a route of this page. */
 const isInside = (link: HTMLAnchorElement): boolean =>
-  link.origin === location.origin &&
-  link.pathname.startsWith(`${base}/`) &&
-  (carriedTree === null || (link.protocol === location.protocol && link.pathname === location.pathname));
+  isInFragment
+    ? (link.getAttribute("href") ?? "").startsWith("#/")
+    : link.origin === location.origin && link.pathname.startsWith(`${base}/`);
 
 /** Minimum interval of writes of the address: a write costs much of a frame, and browsers limit their number. */
 const WRITE_MS = 500;
@@ -133,7 +137,9 @@ class Router {
       this.route = read(location);
     });
     addEventListener("pagehide", () => this.#write());
-    document.addEventListener("click", (event) => this.#follow(event));
+    // In a panel, before the editor: it takes every click on a link for its own.
+    document.addEventListener("click", (event) => this.#follow(event), panel !== null);
+    panel?.start((address) => this.go(read({ pathname: "", search: "", hash: `#${address}` })));
   }
 
   /** Navigates to another view and adds a history entry. */

@@ -1,7 +1,11 @@
 // The configuration of the hub, as far as the page shows it.
 import type { Setup } from "../model";
 import { api } from "./api";
+import { panel } from "./panel";
 import { visible } from "./safe";
+
+/** The form of links to files in an editor's panel, which opens them itself: an address that leads nowhere in the document. */
+const PANEL_EDITOR = "#file{path}:{line}";
 
 class HubSetup {
   /** Null until the hub has answered. */
@@ -10,6 +14,11 @@ class HubSetup {
   /** The time zone whose days are counted; undefined for that of this browser. */
   get zone(): string | undefined {
     return isZone(this.state?.time_zone) ? this.state?.time_zone : undefined;
+  }
+
+  /** URL that opens a file, with `{path}` and maybe `{line}`; null if files are not opened. */
+  get editor(): string | null {
+    return panel === null ? (this.state?.editor ?? null) : PANEL_EDITOR;
   }
 
   async refresh(): Promise<void> {

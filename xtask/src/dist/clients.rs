@@ -1,19 +1,21 @@
-//! The client libraries as packages: a wheel for PyPI, an npm package.
+//! The client libraries as packages: a wheel for PyPI, an npm package; and the extension for VS Code.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::{Release, empty_folder, file_name, tools};
+use super::{Release, empty_folder, file_name, inventory, notices, tools};
 use crate::step::{announce, output, program, root, target_folder};
-use crate::{clients, npm};
+use crate::{clients, npm, vscode};
 
-/// Writes both packages.
+/// Writes all three packages.
 pub(super) fn write_all(release: &Release) -> Result<()> {
     announce("dist: client libraries");
     wheel(release)?;
-    npm_package(release)
+    npm_package(release)?;
+    let vsix = release.folder.join(format!("subscope-{}.vsix", release.version));
+    vscode::package(&vsix, &notices::of_page(&inventory::read()?)?, super::archive::TIME)
 }
 
 /// Builds the wheel as `pip` does, without its dependencies, of which it has none.
@@ -69,7 +71,6 @@ fn copied(release: &Release, library: &str, files: &[&str], folders: &[&str]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dist::inventory;
 
     #[test]
     fn libraries_have_the_version_of_the_programs() {
@@ -78,7 +79,35 @@ mod tests {
         let python = format!("\nversion = \"{version}\"\n");
         assert!(manifest("python/pyproject.toml").contains(&python), "clients/python/pyproject.toml");
         let typescript = format!("\"version\": \"{version}\"");
-        assert!(manifest("typescript/package.json").contains(&typescript), "clients/typescript/package.json");
+        for path in ["typescript/package.json", "vscode/package.json"] {
+            assert!(manifest(path).contains(&typescript), "clients/{path}");
+        }
+    }
+
+    #[test]
+    fn extension_is_one_small_file_with_the_licenses_of_its_page() {
+        if !vscode::is_installed() || !crate::web::is_installed() {
+            return crate::step::skip(
+                "packing the extension",
+                "npm has not installed the packages of clients/vscode and web",
+            );
+        }
+        let file = std::env::temp_dir().join(format!("subscope-{}.vsix", std::process::id()));
+        let notices = notices::of_page(&inventory::read().unwrap()).unwrap();
+        vscode::package(&file, &notices, crate::dist::archive::TIME).unwrap();
+        let first = fs::read(&file).unwrap();
+        vscode::package(&file, &notices, crate::dist::archive::TIME).unwrap();
+        assert!(first == fs::read(&file).unwrap(), "the same files give the same bytes");
+        // The directory of a zip file has the names as they are.
+        let names = String::from_utf8_lossy(&first);
+        for name in ["dist/extension.js", "page/index.html", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"] {
+            assert!(names.contains(&format!("extension/{name}")), "{name}");
+        }
+        for name in ["node_modules", "src/", "test/", "e2e/"] {
+            assert!(!names.contains(&format!("extension/{name}")), "{name}");
+        }
+        assert!(first.len() < 300_000, "{} bytes", first.len());
+        fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -36,10 +36,17 @@ pub(super) fn text(inventory: &Inventory) -> Result<String> {
     for (name, file) in LINKED {
         text += &format!("{RULE}{name}\n\n{}", template(&format!("licenses/{file}"))?);
     }
+    text += &of_page(inventory)?;
+    Ok(text)
+}
+
+/// Returns the licenses of the npm packages that the page consists of.
+pub(super) fn of_page(inventory: &Inventory) -> Result<String> {
     if !web::has_packages("licenses of the page")? {
         bail!("the licenses of the page's packages are in web/node_modules, which npm cannot install");
     }
     let modules = root().join("web/node_modules");
+    let mut text = String::new();
     for package in inventory.components.iter().filter(|it| it.registry == Registry::Npm) {
         text += &format!("{RULE}{}", notice(&modules, package)?);
     }

@@ -1,5 +1,5 @@
-//! Tests of the scripts that publish (`packaging/npm/publish.sh`, `packaging/crates/publish.sh`), with the real npm and
-//! registries of the test's own.
+//! Tests of the scripts that publish (`packaging/{npm,crates,vscode}/publish.sh`), with the real npm and registries of the
+//! test's own.
 
 use std::{
     collections::BTreeMap,
@@ -263,5 +263,59 @@ fn crates_whose_version_the_index_has_are_left_out() {
     );
     let all = serve(&[("/su/bs/subscope", r#"{"vers":"1.2.3"}"#), ("/su/bs/subscope-run", new)]);
     assert!(!published(&all).contains("cargo publish"));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn extension_is_published_in_both_registries_and_one_does_not_delay_the_other() {
+    let folder = folder("vsix");
+    let npx = folder.join("bin/npx");
+    super::write(
+        &npx,
+        "#!/bin/sh\necho \"npx $*\"\ncase \"$*\" in *vsce*) exit \"${VSCE_EXIT:-0}\";; esac\n",
+    )
+    .unwrap();
+    fs::set_permissions(&npx, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::join_paths(
+        [folder.join("bin")].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    )
+    .unwrap();
+    let run = |variables: &[(&str, &str)]| {
+        let mut script = Command::new("sh");
+        script.arg(root().join("packaging/vscode/publish.sh")).arg(folder.join("release")).env("PATH", &path);
+        script.env_remove("VSCE_PAT").env_remove("OVSX_PAT").envs(variables.iter().copied());
+        let ran = script.output().unwrap();
+        let text = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (ran.status.success(), text)
+    };
+    let tokens = [("VSCE_PAT", "v"), ("OVSX_PAT", "o")];
+    assert!(!run(&tokens).0, "a folder without a package is an error");
+
+    super::write(&folder.join("release/subscope-1.2.3.vsix"), "").unwrap();
+    let (is_done, text) = run(&tokens);
+    assert!(is_done, "{text}");
+    for word in ["vsce@", "ovsx@"] {
+        let line = text.lines().find(|line| line.contains(word)).unwrap_or_else(|| panic!("{word}: {text}"));
+        assert!(
+            line.contains(" publish --skip-duplicate") && line.ends_with("subscope-1.2.3.vsix"),
+            "{line}"
+        );
+    }
+    assert!(!text.contains("VSCE_PAT"), "{text}");
+
+    let (is_done, text) = run(&[tokens[0], tokens[1], ("VSCE_EXIT", "1")]);
+    assert!(
+        !is_done
+            && text.contains("Marketplace: not published")
+            && text.contains("Open VSX: subscope-1.2.3.vsix"),
+        "{text}"
+    );
+    let (is_done, text) = run(&[tokens[0]]);
+    assert!(
+        !is_done && text.contains("OVSX_PAT is not set") && text.contains("Marketplace: subscope"),
+        "{text}"
+    );
+    super::write(&folder.join("release/subscope-1.2.4.vsix"), "").unwrap();
+    assert!(!run(&tokens).0, "which of two is meant is not known");
     fs::remove_dir_all(&folder).unwrap();
 }

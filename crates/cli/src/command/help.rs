@@ -23,6 +23,7 @@ const PAGES: &[(&str, &str)] = pages![
     "terminal-ui",
     "keys",
     "page",
+    "vscode",
     "sessions",
     "run",
     "hooks",
