@@ -80,6 +80,10 @@ pub(crate) fn run(args: UninstallArgs, context: &Context) -> Result<(), CliError
         if args.data || agrees(&format!("Delete {}? [y/N] ", traces.about_data(context)))? {
             // A store that was read has more files beside it.
             delete(traces.iterations.iter().chain(&data_files(context)?))?;
+            for folder in traces.iterations.iter().filter_map(|record| record.parent()?.parent()) {
+                // Not empty: it has settings of the project.
+                let _ = fs::remove_dir(folder);
+            }
         } else {
             context.info(
                 "sessions, records of runs and settings are kept; `subscope uninstall --data` deletes them",
