@@ -31,9 +31,11 @@ export async function jumpAndSay(hub: Hub, session: string): Promise<void> {
     vscode.window.setStatusBarMessage(`subscope: ${inert(says)}`, 5000);
     return;
   }
-  const offer = command === null ? undefined : outcome === "not_running" ? "Resume in a Terminal" : "Attach in a Terminal";
+  // A control character would reach the shell's line editor, and end the line before the person has read it.
+  const isPlain = command !== null && !/\p{Cc}/u.test(command);
+  const offer = !isPlain ? undefined : outcome === "not_running" ? "Resume in a Terminal" : "Attach in a Terminal";
   const chosen = await vscode.window.showInformationMessage(`subscope: ${inert(says)}.`, ...(offer === undefined ? [] : [offer]));
-  if (chosen === undefined || command === null) return;
+  if (chosen === undefined || !isPlain) return;
   const terminal = vscode.window.createTerminal({ name: "subscope" });
   terminal.show();
   // Not executed: the person reads the command first.

@@ -2,7 +2,8 @@
 
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { homedir } from "node:os";
+import { basename, join } from "node:path";
 
 import * as vscode from "vscode";
 
@@ -134,7 +135,7 @@ async function openFile(path: unknown, line: unknown): Promise<void> {
 /** Keeps an export where the person says. */
 async function save(name: unknown, bytes: unknown): Promise<void> {
   if (typeof name !== "string" || !(bytes instanceof Uint8Array)) return;
-  const folder = vscode.workspace.workspaceFolders?.[0]?.uri ?? vscode.Uri.file(dirname(process.env["HOME"] ?? "/"));
+  const folder = vscode.workspace.workspaceFolders?.[0]?.uri ?? vscode.Uri.file(homedir());
   const own = name.replaceAll(/[^\w.-]/g, "_").slice(0, 100);
   const chosen = await vscode.window.showSaveDialog({ defaultUri: vscode.Uri.joinPath(folder, own) });
   if (chosen) await vscode.workspace.fs.writeFile(chosen, bytes);
