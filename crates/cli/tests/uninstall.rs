@@ -188,3 +188,16 @@ fn copies_of_settings_stay_until_all_settings_are_restored() {
     assert!(listed.contains(".claude/settings.json: it may have hooks"), "{listed}");
     assert_eq!((run_in(&env, "home", "uninstall --data").code, copies()), (Some(3), 1), "as `hooks remove`");
 }
+
+#[test]
+fn a_store_that_cannot_be_read_keeps_nothing_from_being_undone() {
+    let env = lived_in();
+    let before = files(env.path("").as_path());
+    assert_eq!(run_in(&env, "home", "hooks install --claude-version 2.1.330").code, Some(0));
+    assert_eq!(run_in(&env, "home", "index").code, Some(0));
+    fs::write(env.path("data/subscope/store.db"), "no database").unwrap();
+    let ran = run_in(&env, "home", "uninstall --data");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("records of runs are not listed"), "{}", ran.stderr);
+    assert_eq!(files(env.path("").as_path()), before);
+}

@@ -1,9 +1,9 @@
 //! Record of an iteration: a folder of files that are written incrementally, so that it is readable after a crash.
 //!
 //! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (raw bytes), `posted.jsonl` and `otlp.jsonl` (events
-//! and OpenTelemetry records of child processes, if any), `acp.jsonl` (messages of an agent and its client), `trace.json` (rewritten from time to time) and `meta.json`. The
-//! folder is named by the run's id until the session is known, then renamed. Only letters and digits of an id are used in
-//! the name.
+//! and OpenTelemetry records of child processes, if any), `acp.jsonl` (messages of an agent and its client), `trace.json`
+//! (rewritten from time to time) and `meta.json`. The folder is named by the run's id until the session is known, then
+//! renamed. Only letters and digits of an id are used in the name.
 
 use std::{
     fs::{self, File, OpenOptions},

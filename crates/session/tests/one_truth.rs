@@ -23,9 +23,6 @@ use subscope_testkit::{
 /// Prefixes of each choice of sources.
 const PREFIXES: usize = 20;
 
-/// Prefixes of each choice of another harness than Claude Code: those are many, each with all of its sources.
-const OTHER_PREFIXES: usize = 8;
-
 /// Prefixes of choices above this size that are also delivered in pieces: those take nearly all of the time.
 const LARGE_PREFIXES: usize = 4;
 const LARGE_BYTES: usize = 150_000;
@@ -251,8 +248,7 @@ fn read_at_once(parts: &[Part]) -> Vec<(Tree, Vec<Event>)> {
 #[test]
 fn feed_and_rows_agree_on_every_prefix() {
     check_all(|choice, random, wrong| {
-        let count = if choice.is_other { OTHER_PREFIXES } else { PREFIXES };
-        for number in PREFIXES - count..PREFIXES {
+        for number in 0..PREFIXES {
             let parts = cut(&choice.parts, number, random);
             for (tree, events) in read_at_once(&parts) {
                 let name = format!("{}, prefix {number}", choice.name);

@@ -15,7 +15,7 @@ use subscope_export::iteration::{self, FOLDER};
 use subscope_model::{IterationStatus, StatsQuery};
 use subscope_query::ListQuery;
 use subscope_render::text;
-use subscope_store::{Access, SessionQueries, SqliteStore};
+use subscope_store::{Access, OpenError, SessionQueries, SqliteStore};
 
 use super::{
     history,
@@ -204,11 +204,18 @@ fn data_files(context: &Context) -> Result<Vec<PathBuf>, CliError> {
         .concat())
 }
 
-/// Returns the records of ended runs in the projects of stored sessions.
+/// Returns the records of ended runs in the projects of stored sessions. A store that cannot be read names no project: that
+/// is reported, and keeps nothing else from being undone.
 fn iterations(context: &Context) -> Result<Vec<PathBuf>, CliError> {
-    // Without a store no project is known; what is wrong with it is not for this command to report.
-    let Ok(store) = history::open_rows(Access::Read, context)? else { return Ok(Vec::new()) };
-    let rows = store.list(&ListQuery::first(MAX_SESSIONS))?;
+    let listed = match history::open_rows(Access::Read, context)? {
+        Err(OpenError::Missing(_)) => return Ok(Vec::new()),
+        Err(error) => Err(error.to_string()),
+        Ok(store) => store.list(&ListQuery::first(MAX_SESSIONS)).map_err(|error| error.to_string()),
+    };
+    let rows = listed.unwrap_or_else(|why| {
+        context.warn(&format!("records of runs are not listed, for the store names their projects: {why}"));
+        Vec::new()
+    });
     let projects: BTreeSet<_> = rows.into_iter().flat_map(|row| [row.cwd, row.project]).flatten().collect();
     let folders: Vec<PathBuf> = projects.iter().map(|project| Path::new(&**project).join(FOLDER)).collect();
     let ended = iteration::list(&folders).into_iter().filter(|(_, it)| it.status != IterationStatus::Running);

@@ -68,7 +68,7 @@ pub struct Spawn<'a> {
     pub is_handed_over: bool,
     /// Whether the source does not report its parent, or the agent itself: they follow from what is around it.
     pub is_inferred: bool,
-    /// Whether whoever sends these lines can stop the agent alone.
+    /// Whether the program that sends these lines can stop this agent and no other.
     pub can_stop: bool,
 }
 
