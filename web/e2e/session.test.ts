@@ -58,6 +58,38 @@ it("leads from a call to the agent that it started, and from an agent to those a
   isQuiet(seen);
 });
 
+it("reads as a conversation, in which agents unfold where they were started", async () => {
+  server = await Server.over("k-big");
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${big}/tree`);
+  const deepest = agents.find(({ depth }) => depth === 2);
+  const parent = agents.find(({ id }) => id === deepest?.parent_id);
+  if (!deepest?.result || !parent?.prompt) throw new Error("nobody is nested");
+  seen = await look(server, `/s/${big}`);
+  const { page } = seen;
+  await page.keyboard.press("5");
+  await page.waitForURL("**view=conversation*");
+  const lines = page.locator(".conversation .line");
+  await expect.poll(() => lines.first().textContent()).toContain("prompt");
+  const fold = (of: string) => page.getByRole("button", { name: `what ${of} said and did` });
+  // The line of an agent stands below the call that started it.
+  const order = (): Promise<(string | null)[]> =>
+    lines.evaluateAll((all) => all.map((line) => line.querySelector("[data-call-id]")?.getAttribute("data-call-id") ?? line.querySelector(".agent .name")?.textContent ?? null));
+  for (const one of [parent, deepest]) {
+    await expect.poll(async () => (await order()).includes(title(one))).toBe(true);
+    const all = await order();
+    expect(all.slice(0, all.indexOf(title(one)))).toContain(one.spawned_by);
+    await fold(title(one)).first().click();
+    expect(await fold(title(one)).first().getAttribute("aria-expanded")).toBe("true");
+  }
+  const answer = deepest.result.split("\n")[0]?.replace(/[#*`]/g, "").trim() ?? "";
+  await expect.poll(() => page.locator(".conversation").textContent()).toContain(answer);
+  await fold(title(parent)).first().click();
+  await expect.poll(async () => (await order()).includes(title(deepest))).toBe(false);
+  await page.getByRole("link", { name: `open the panel of ${title(parent)}` }).click();
+  await page.waitForURL(`**/a/${parent.id}?view=conversation`);
+  isQuiet(seen);
+});
+
 it("copies the command that resumes a session that has ended", async () => {
   server = await Server.over("k-big");
   seen = await look(server, `/s/${big}`, { permissions: ["clipboard-read", "clipboard-write"] });

@@ -9,7 +9,7 @@ import { recentLane } from "../src/lib/recent_lane";
 import { countsOf, found, Rows, unfolded } from "../src/lib/rows";
 import { proseLine } from "../src/lib/safe";
 import { SseParser } from "../src/lib/sse";
-import { line, parallel, rowsOf, story, withResult } from "../src/lib/story";
+import { line, parallel, rowsOf, story } from "../src/lib/story";
 import { activity, timer, tone } from "../src/lib/words";
 
 function agent(id: string, parent: string | null, start: number, more: Partial<Agent> = {}): Agent {
@@ -234,7 +234,7 @@ describe("a story", () => {
     const tools = ["t1", "prompt", "result", "untold 0"].map((id) => ({ ...call, id }));
     const row = agent("a", "root", 0, { tools: [...tools, { ...call, id: null }], prompt: "look", result: "done", status: "completed" });
     const events = tools.flatMap(({ id }, at) => [event("tool.pre", 3 * at, named(id)), event("tool.pre", 3 * at + 1, named(id)), event("tool.post", 3 * at + 2, named(id))]);
-    const keys = (of: Event[]): string[] => withResult(story(row, of), row).map(({ key }) => key);
+    const keys = (of: Event[]): string[] => story(row, of).map(({ key }) => key);
     for (const of of [[], events.slice(0, 5), events]) {
       expect(new Set(keys(of)).size).toBe(keys(of).length);
       expect(keys(of)).toEqual(expect.arrayContaining(tools.map(({ id }) => `call ${id}`)));

@@ -19,7 +19,7 @@ export const KEYS: Key[] = [
   { keys: ["ArrowRight", "ArrowLeft"], does: "unfolds, folds what is below the row: agents, then calls", where: "everywhere" },
   { keys: ["Enter"], does: "opens the row", where: "everywhere" },
   { keys: ["Escape"], does: "closes what is open", where: "everywhere" },
-  { keys: ["1", "2", "3", "4"], does: "tree and waterfall, feed, summary, changed files", where: "session" },
+  { keys: ["1", "2", "3", "4", "5"], does: "tree and waterfall, feed, summary, changed files, conversation", where: "session" },
   { keys: ["+", "=", "-", "0"], does: "zooms in, zooms out, shows everything", where: "session" },
   { keys: [",", "."], does: "moves what is zoomed", where: "session" },
   { keys: ["zR", "zM"], does: "unfolds all agents and their calls, folds all", where: "session" },

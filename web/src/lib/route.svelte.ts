@@ -5,7 +5,7 @@ import { carriedTree } from "./api";
 import { at, base } from "./base";
 import { panel } from "./panel";
 
-export type View = "waterfall" | "feed" | "summary" | "files";
+export type View = "waterfall" | "feed" | "summary" | "files" | "conversation";
 
 export type Name = "home" | "session" | "search" | "stats" | "compare" | "iterations" | "sending" | "people" | "cost" | "unknown";
 
@@ -38,7 +38,7 @@ const LISTS: Name[] = ["search", "stats", "compare", "iterations", "sending", "p
 
 const COMMON = ["view", "t", "z", "q", "call"];
 
-const VIEWS: View[] = ["waterfall", "feed", "summary", "files"];
+const VIEWS: View[] = ["waterfall", "feed", "summary", "files", "conversation"];
 
 const HOME: Route = {
   name: "home", session: "", agent: null, view: "waterfall", t: null, play: false, zoom: null, q: "", call: null, more: {}, path: "",

@@ -27,8 +27,15 @@ const NOTES: Partial<Record<Event["kind"], [(event: Event) => string, string]>> 
 const asks = (event: Event): string =>
   [requestWords(event), text(event, "tool_name"), commandOf(event.data["input"])].filter((word) => word !== "").join(": ");
 
+/** Returns what an agent said and did, with its result and its error. */
+export function story(agent: Agent, events: Event[]): Part[] {
+  const parts = withResult(toldParts(agent, events), agent);
+  const { error: text, ended_at_ms: at } = agent;
+  return text === null ? parts : [...parts, { kind: "note", key: "error", at, text, tone: "failed" }];
+}
+
 /** The agent's result, once: its last message is marked if it has the same text; else the result is appended. */
-export function withResult(parts: Part[], agent: Agent): Part[] {
+function withResult(parts: Part[], agent: Agent): Part[] {
   const result = agent.result;
   if (result === null || agent.id === "root") return parts;
   const at = parts.findLastIndex((part) => part.kind === "message" && part.text.trim() === result.trim());
@@ -36,7 +43,7 @@ export function withResult(parts: Part[], agent: Agent): Part[] {
   return at < 0 ? [...parts, last] : parts.with(at, { ...last, at: parts[at]?.at ?? null });
 }
 
-export function story(agent: Agent, events: Event[]): Part[] {
+function toldParts(agent: Agent, events: Event[]): Part[] {
   const calls = new Map(agent.tools.flatMap((call) => (call.id === null ? [] : [[call.id, call] as const])));
   const tools = new Map<string, Part & { kind: "tool" }>();
   const parts: Part[] = [];
@@ -59,6 +66,13 @@ export function story(agent: Agent, events: Event[]): Part[] {
     .map((part, at) => ({ part, at }))
     .sort((one, other) => (one.part.at ?? 0) - (other.part.at ?? 0) || one.at - other.at)
     .map(({ part }) => part);
+}
+
+/** About how high a part is on the screen, in pixels. */
+export function estimate(part: Part): number {
+  if (part.kind === "tool") return 28;
+  if (part.kind === "thought") return 34;
+  return 40 + Math.min(600, (part.text.length / 80) * 20);
 }
 
 /** Calls that ran at the same time: the key of the first of each group, and how many they are. */
