@@ -435,6 +435,12 @@ fn lists_are_ordered_and_filtered_alike_with_a_hub_and_without() {
         );
         let last = figure(&all[1], "last_event_at_ms");
         assert_eq!(listed_with(&env, &format!("--since {last}")), ids(&all[..2]));
+        let total = all.len();
+        for words in ["ls -n 2", "ls -n 2 --sort cost"] {
+            let expected = format!("2 of {total} sessions; -n {total} lists all");
+            let ran = run(&env, words, &[]);
+            assert!(ran.stderr.contains(&expected), "{words}: {}", ran.stderr);
+        }
         let first = all.iter().map(|row| figure(row, "started_at_ms")).min().unwrap();
         assert_eq!(listed_with(&env, &format!("--until {}", first + 1)).len(), 1);
         let folder = all[0]["cwd"].as_str().unwrap();

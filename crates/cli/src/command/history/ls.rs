@@ -44,10 +44,13 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         if args.denied && args.sort == SessionOrder::Newest { SessionOrder::Denied } else { args.sort };
     let style = context.style(None);
     output::print(&render_sessions(&page.sessions, &others, figure, context.now_ms(), &style))?;
-    if page.next.is_some() {
-        context.info(&match page.sessions.len() {
-            0 => "there are sessions, and -n 0 lists none".to_owned(),
-            shown => format!("the first {shown} sessions; -n {} lists more", shown * 2),
+    let shown = page.sessions.len();
+    if let Some(cursor) = page.next.as_deref().filter(|_| shown > 0) {
+        context.info(&match rest(&query, cursor, &mut backend)? {
+            (more, false) => format!("{shown} of {} sessions; -n {} lists all", shown + more, shown + more),
+            (more, true) => {
+                format!("{shown} of more than {} sessions; -n {} lists more", shown + more, shown * 2)
+            }
         });
     }
     context.report(&problems)
@@ -73,6 +76,16 @@ fn query(args: &LsArgs, context: &Context) -> ListQuery {
         until: time(args.until),
         ..ListQuery::of_words(args.limit, words.join(" "))
     }
+}
+
+/// Most sessions beyond those that are listed that are counted: each answer stays quick.
+const MAX_COUNTED: usize = 1_000;
+
+/// Returns how many sessions follow a page, at most [`MAX_COUNTED`], and whether there are more of them.
+fn rest(query: &ListQuery, cursor: &str, backend: &mut Backend<'_>) -> Result<(usize, bool), CliError> {
+    let rest = ListQuery { after: ListQuery::cursor(cursor), limit: MAX_COUNTED, ..query.clone() };
+    let page = backend.queries().sessions(&rest)?;
+    Ok((page.sessions.len(), page.next.is_some()))
 }
 
 /// Returns what is wrong with what is stored of a session, if anything.
