@@ -463,7 +463,8 @@ fn lists_are_ordered_and_filtered_alike_with_a_hub_and_without() {
         );
     };
     check();
-    let _serving = Serving::start(&env, "");
+    let serving = Serving::start(&env, "");
+    serving.has_read();
     check();
     let ran = run(&env, "index /nowhere", &[]);
     assert_eq!(told(&ran).0, 1);

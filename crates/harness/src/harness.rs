@@ -159,8 +159,14 @@ pub trait Harness: Sync {
     }
 
     /// How its program is started and observed, where it can be.
-    fn run(&self) -> Option<&'static dyn RunPlan> {
+    fn run(&self) -> Option<&dyn RunPlan> {
         None
+    }
+
+    /// Returns the dialect of what its program prints, whose lines are recognized as `found`: those of a fork may look like
+    /// those of the program that it is a fork of.
+    fn printed(&self, found: Dialect) -> Dialect {
+        found
     }
 
     /// Its hooks, where it has some.

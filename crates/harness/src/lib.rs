@@ -209,7 +209,9 @@ pub fn run_plan(program: &str) -> Option<&'static dyn RunPlan> {
 /// recognized.
 pub fn recognize_printed(program: Option<&str>, lines: &[u8]) -> Option<Dialect> {
     let found = recognize(lines)?;
-    Some(program.and_then(run_plan).map_or(found, |plan| plan.printed(found)))
+    let runs = |harness: &&dyn Harness, name| harness.run().map(RunPlan::program) == Some(name);
+    let harness = program.and_then(|name| harnesses().find(|harness| runs(harness, name)));
+    Some(harness.map_or(found, |harness| harness.printed(found)))
 }
 
 /// Returns the keys under which calls of MCP tools name, in their `_meta`, the tool call of the model that caused them.

@@ -2,7 +2,6 @@
 
 use std::{ffi::OsStr, fmt, path::PathBuf};
 
-use subscope_decode::Dialect;
 use subscope_model::{Millis, ProcessActivity};
 
 use crate::{HookHandler, Variables};
@@ -98,12 +97,6 @@ pub trait RunPlan: Sync {
     /// Returns how a run of the program with these arguments is observed; `None` as any other command.
     fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed>;
 
-    /// Returns the dialect of what it prints, whose lines are recognized as `found`: those of a fork may look like those of
-    /// the program that it is a fork of.
-    fn printed(&self, found: Dialect) -> Dialect {
-        found
-    }
-
     /// Whether a run with these arguments goes on in an earlier session. Counts where processes write no notes.
     fn resumes(&self, _: &[&str]) -> bool {
         false
@@ -139,8 +132,13 @@ pub trait ProcessNotes: Sync {
     fn read(&self, bytes: &[u8]) -> Option<ProcessNote>;
 }
 
-/// The command line of a program that is started as its user wrote it.
-pub(crate) struct CommandLine {
+/// A program that is started as its user wrote it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AgentProgram {
+    /// The name of its file.
+    pub(crate) name: &'static str,
+    /// The option that resumes a session, whose id follows.
+    pub(crate) resume_option: &'static str,
     /// Options in front of a subcommand whose value is the next word.
     pub(crate) valued: &'static [&'static str],
     /// First words with which it starts no session.
@@ -157,9 +155,23 @@ pub(crate) struct CommandLine {
     pub(crate) resuming: &'static [&'static str],
 }
 
-impl CommandLine {
-    /// Returns how a run with these arguments is observed; `None` as any other command.
-    pub(crate) fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
+impl AgentProgram {
+    /// Another program with the same command line.
+    pub(crate) const fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+}
+
+impl RunPlan for AgentProgram {
+    fn program(&self) -> &'static str {
+        self.name
+    }
+
+    fn resume_option(&self) -> &'static str {
+        self.resume_option
+    }
+
+    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
         let words = Words::of(arguments);
         let first = words.first().unwrap_or_default();
         let command = words.positional(self.valued).unwrap_or_default();
@@ -182,8 +194,7 @@ impl CommandLine {
         Some(Observed::unchanged(mode))
     }
 
-    /// Whether a run with these arguments goes on in an earlier session.
-    pub(crate) fn resumes(&self, arguments: &[&str]) -> bool {
+    fn resumes(&self, arguments: &[&str]) -> bool {
         Words::of(arguments).has_any(self.resuming)
     }
 }
@@ -230,6 +241,23 @@ impl<'a> Words<'a> {
             None => self.0.get(at + 1).copied(),
         }
     }
+}
+
+/// Asserts that a program without options of its own is observed as these words say, at a terminal, and as nothing known
+/// without words elsewhere.
+#[cfg(test)]
+pub(crate) fn assert_modes(plan: &dyn RunPlan, modes: &[(&str, Option<ObserveMode>)]) {
+    let mode = |words: &str, is_terminal| {
+        let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+        let around = RunSurroundings { is_terminal, hook: None, version: &|| None };
+        let observed = plan.observe(&words, &around)?;
+        assert!(observed.added.is_empty() && !observed.has_hooks);
+        Some(observed.mode)
+    };
+    for (words, expected) in modes {
+        assert_eq!(mode(words, true), *expected, "{words}");
+    }
+    assert_eq!(mode("", false), None);
 }
 
 /// Turns the machine-readable output of a program into what it prints for people.

@@ -2,10 +2,7 @@
 //! none was run here.
 
 use super::ClaudeCode;
-use crate::{
-    forks::{ForkProgram, fork},
-    run::CommandLine,
-};
+use crate::{forks::fork, run::AgentProgram};
 
 /// Makes a fork of Claude Code.
 macro_rules! claude {
@@ -20,11 +17,6 @@ macro_rules! claude {
             transcripts: &["projects"], $($rest)*
         }
     };
-}
-
-/// Makes a program that is started like Claude Code's.
-const fn like_claude(name: &'static str) -> Option<ForkProgram> {
-    Some(ForkProgram { name, resume_option: "--resume", command_line: &CLAUDE_COMMAND_LINE })
 }
 
 claude! {
@@ -49,7 +41,7 @@ claude! {
         ("\"billable\"", |line| line.is_billed_in_credits()),
         ("\"original_credits\"", |line| line.is_billed_in_credits()),
     ],
-    program: like_claude("qodercli"),
+    program: Some(LIKE_CLAUDE.named("qodercli")),
     gaps: [
         "it counts credits, which are not shown, and states no tokens of most responses",
         "transcripts directly in `projects` are not found",
@@ -62,7 +54,7 @@ claude! {
     variables: &[("OPENCLAUDE_CONFIG_DIR", "")], folder: ".openclaude", others: &[],
     paths: &[".openclaude/projects"],
     marks: &[("\"99.0.0\"", |line| line.has_version("99.0.0"))],
-    program: like_claude("openclaude"),
+    program: Some(LIKE_CLAUDE.named("openclaude")),
     gaps: ["programs that are made from it write the same version: in another folder they are taken for OpenClaude"]
 }
 
@@ -76,7 +68,9 @@ claude! {
 }
 
 /// How a program that takes the options of `claude` is started.
-const CLAUDE_COMMAND_LINE: CommandLine = CommandLine {
+const LIKE_CLAUDE: AgentProgram = AgentProgram {
+    name: "claude",
+    resume_option: "--resume",
     valued: &["--model", "--output-format", "--input-format", "--permission-mode", "--add-dir"],
     no_session: &["--version", "-v", "--help", "-h", "mcp", "plugin", "config", "doctor", "update", "auth"],
     servers: &[],

@@ -320,7 +320,7 @@ impl Harness for ClaudeCode {
         Some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
+    fn run(&self) -> Option<&dyn RunPlan> {
         Some(&ClaudeCode)
     }
 

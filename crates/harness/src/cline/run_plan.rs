@@ -1,9 +1,10 @@
 //! How `cline` is started and observed by `run`. Its answer is on stdout, all else in its files and its database.
 
-use super::Cline;
-use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
+use crate::run::AgentProgram;
 
-const COMMAND_LINE: CommandLine = CommandLine {
+pub(super) const PROGRAM: AgentProgram = AgentProgram {
+    name: "cline",
+    resume_option: "--id",
     valued: &["--model", "--provider", "--id", "--data-dir", "--config", "--cwd", "--timeout"],
     no_session: &[
         "--version",
@@ -25,47 +26,20 @@ const COMMAND_LINE: CommandLine = CommandLine {
     resuming: &["--id"],
 };
 
-impl RunPlan for Cline {
-    fn program(&self) -> &'static str {
-        "cline"
-    }
-
-    fn resume_option(&self) -> &'static str {
-        "--id"
-    }
-
-    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
-        COMMAND_LINE.observe(arguments, around)
-    }
-
-    fn resumes(&self, arguments: &[&str]) -> bool {
-        COMMAND_LINE.resumes(arguments)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ObserveMode;
+    use crate::{ObserveMode, RunPlan as _, run::assert_modes};
 
     #[test]
     fn nothing_is_added_and_the_mode_is_by_the_words() {
-        let mode = |words: &str, is_terminal| {
-            let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
-            let around = RunSurroundings { is_terminal, hook: None, version: &|| None };
-            let observed = Cline.observe(&words, &around)?;
-            assert!(observed.added.is_empty() && !observed.has_hooks);
-            Some(observed.mode)
-        };
-        for (words, expected) in [
+        let modes = [
             ("--json hi", Some(ObserveMode::Streamed)),
             ("--version", Some(ObserveMode::Unread)),
             ("hi", Some(ObserveMode::Interactive)),
             ("", Some(ObserveMode::Interactive)),
-        ] {
-            assert_eq!(mode(words, true), expected, "{words}");
-        }
-        assert_eq!(mode("hi", false), None);
-        assert!(Cline.resumes(&["--id", "1795721277480_8ea7b"]) && !Cline.resumes(&["hi"]));
+        ];
+        assert_modes(&PROGRAM, &modes);
+        assert!(PROGRAM.resumes(&["--id", "1795721277480_8ea7b"]) && !PROGRAM.resumes(&["hi"]));
     }
 }

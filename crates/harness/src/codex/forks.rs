@@ -4,11 +4,8 @@
 use subscope_decode::Emitter;
 use subscope_model::Fact;
 
-use super::{COMMAND_LINE, Codex, layout::Meta};
-use crate::{
-    Harness,
-    forks::{ForkProgram, fork},
-};
+use super::{Codex, layout::Meta, run_plan::PROGRAM};
+use crate::{Harness, forks::fork};
 
 /// Emits the fork that wrote a rollout: that of an agent may be read without the one of its root.
 pub(super) fn name_fork(meta: &Meta<'_>, out: &mut Emitter<'_, '_>) {
@@ -32,6 +29,6 @@ fork! {
     variables: &[("TRAECLI_HOME", ""), ("TRAE_HOME", "cli")], folder: ".trae/cli", others: &[".trae"],
     paths: &[".trae/cli", ".trae/sessions"],
     marks: &[("\"session_meta\"", |line| line.is_meta_of(TRAE))],
-    program: Some(ForkProgram { name: "traex", resume_option: "resume", command_line: &COMMAND_LINE }),
+    program: Some(PROGRAM.named("traex")),
     gaps: ["what it prints looks like what Codex prints, where `subscope run` did not start it"]
 }

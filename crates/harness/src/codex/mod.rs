@@ -31,7 +31,6 @@ use subscope_decode::{
 use subscope_model::ToolClass;
 
 pub use self::forks::{TRAEX, traex};
-pub(crate) use self::run_plan::COMMAND_LINE;
 use crate::acp::{AcpAgent, AgentWords, PromptTokens};
 use crate::otel_setup::{OtelSetup, OtelTarget};
 use crate::{Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables};
@@ -238,7 +237,7 @@ impl Harness for Codex {
         Some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        Some(&Codex)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        Some(&run_plan::PROGRAM)
     }
 }

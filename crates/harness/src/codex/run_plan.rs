@@ -1,10 +1,10 @@
 //! How `codex` is started and observed by `run`. Its answer is on stdout, all else in its rollouts.
 
-use super::Codex;
-use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
+use crate::run::AgentProgram;
 
-/// Its command line, which forks have too.
-pub(crate) const COMMAND_LINE: CommandLine = CommandLine {
+pub(super) const PROGRAM: AgentProgram = AgentProgram {
+    name: "codex",
+    resume_option: "resume",
     valued: &[
         "-c",
         "--config",
@@ -53,39 +53,14 @@ pub(crate) const COMMAND_LINE: CommandLine = CommandLine {
     resuming: &["resume"],
 };
 
-impl RunPlan for Codex {
-    fn program(&self) -> &'static str {
-        "codex"
-    }
-
-    fn resume_option(&self) -> &'static str {
-        "resume"
-    }
-
-    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
-        COMMAND_LINE.observe(arguments, around)
-    }
-
-    fn resumes(&self, arguments: &[&str]) -> bool {
-        COMMAND_LINE.resumes(arguments)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ObserveMode;
+    use crate::{ObserveMode, RunPlan as _, run::assert_modes};
 
     #[test]
     fn nothing_is_added_and_the_mode_is_by_the_words() {
-        let mode = |words: &str, is_terminal| {
-            let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
-            let around = RunSurroundings { is_terminal, hook: None, version: &|| None };
-            let observed = Codex.observe(&words, &around)?;
-            assert!(observed.added.is_empty() && !observed.has_hooks);
-            Some(observed.mode)
-        };
-        for (words, expected) in [
+        let modes = [
             ("exec hi", Some(ObserveMode::Answering)),
             ("exec --json hi", Some(ObserveMode::Streamed)),
             ("exec resume --last hi", Some(ObserveMode::Answering)),
@@ -95,10 +70,10 @@ mod tests {
             ("login", Some(ObserveMode::Unread)),
             ("", Some(ObserveMode::Interactive)),
             ("resume", Some(ObserveMode::Interactive)),
-        ] {
-            assert_eq!(mode(words, true), expected, "{words}");
-        }
-        assert_eq!(mode("", false), None);
-        assert!(Codex.resumes(&["exec", "resume", "--last"]) && !Codex.resumes(&["exec", "--", "resume"]));
+        ];
+        assert_modes(&PROGRAM, &modes);
+        assert!(
+            PROGRAM.resumes(&["exec", "resume", "--last"]) && !PROGRAM.resumes(&["exec", "--", "resume"])
+        );
     }
 }

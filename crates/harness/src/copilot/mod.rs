@@ -186,7 +186,7 @@ impl Harness for Copilot {
         Some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        Some(&Copilot)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        Some(&run_plan::PROGRAM)
     }
 }

@@ -19,11 +19,11 @@ use subscope_model::ToolClass;
 
 pub(crate) use self::row::fork;
 use crate::{
-    FORKS, Harness, HeadLine, Home, Observed, Place, RunPlan, RunSurroundings, SessionFiles, Variables,
+    FORKS, Harness, HeadLine, Home, Place, RunPlan, SessionFiles, Variables,
     harness::{folder_in, user_home},
     marks::{Marks, marks_of},
     paths::has_in_row,
-    run::CommandLine,
+    run::AgentProgram,
 };
 
 /// A program that writes another one's lines.
@@ -47,20 +47,13 @@ pub struct Fork {
     pub(crate) paths: &'static [&'static str],
     /// Marks in its lines: a word, and what is true of the fields of a line with that word.
     pub(crate) marks: &'static [ForkMark],
-    pub(crate) program: Option<ForkProgram>,
+    pub(crate) program: Option<AgentProgram>,
     pub(crate) gaps: &'static [&'static str],
     pub(crate) unstoppable: &'static str,
 }
 
 /// A word of a line, and what is true of the fields of the line if a fork wrote it.
 pub(crate) type ForkMark = (&'static str, fn(&Marks<'_>) -> bool);
-
-/// How the program of a fork is started.
-pub(crate) struct ForkProgram {
-    pub(crate) name: &'static str,
-    pub(crate) resume_option: &'static str,
-    pub(crate) command_line: &'static CommandLine,
-}
 
 /// Words of the lines by which forks are known.
 pub(crate) fn fork_words() -> impl Iterator<Item = &'static [u8]> {
@@ -209,30 +202,11 @@ impl Harness for Fork {
         Some(self.unstoppable)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        self.program.as_ref()?;
-        FORKS.iter().copied().find(|fork| fork.name == self.name).map(|fork| fork as &dyn RunPlan)
-    }
-}
-
-impl RunPlan for Fork {
-    fn program(&self) -> &'static str {
-        self.program.as_ref().map_or(self.name, |program| program.name)
-    }
-
-    fn resume_option(&self) -> &'static str {
-        self.program.as_ref().map_or("--resume", |program| program.resume_option)
-    }
-
-    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
-        self.program.as_ref()?.command_line.observe(arguments, around)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        self.program.as_ref().map(|program| program as &dyn RunPlan)
     }
 
     fn printed(&self, found: Dialect) -> Dialect {
         self.renamed(found).unwrap_or(found)
-    }
-
-    fn resumes(&self, arguments: &[&str]) -> bool {
-        self.program.as_ref().is_some_and(|program| program.command_line.resumes(arguments))
     }
 }

@@ -244,7 +244,7 @@ impl Harness for Gemini {
         Some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        Some(&Gemini)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        Some(&run_plan::PROGRAM)
     }
 }

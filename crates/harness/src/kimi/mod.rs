@@ -163,7 +163,7 @@ impl Harness for Kimi {
         Some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        Some(&Kimi)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        Some(&run_plan::PROGRAM)
     }
 }

@@ -18,13 +18,15 @@ use super::{
     bundles,
     events::Events,
     export::Export,
-    hook_support, layout, recognize, stated,
+    hook_support, layout, recognize,
+    run_plan::PROGRAM,
+    stated,
     stdout::{self, Stdout},
     tools,
 };
 use crate::{
     Bundle, Harness, HeadLine, Home, HookSupport, Place, RunPlan, SelfReport, SessionFiles, Variables,
-    acp::AcpAgent, harness::folder_in,
+    acp::AcpAgent, harness::folder_in, run::AgentProgram,
 };
 
 /// The programs, OpenCode first: what no fork's mark is in is its own.
@@ -36,7 +38,7 @@ pub struct Member {
     pub(super) name: &'static str,
     title: &'static str,
     /// The program, where `run` observes it.
-    pub(super) program: Option<&'static str>,
+    pub(super) program: Option<AgentProgram>,
     /// Variables that name the folder of its database in place of the folder of data: with what follows, or nothing where
     /// the value is the database itself.
     variables: &'static [(&'static str, Option<&'static str>)],
@@ -64,7 +66,7 @@ pub struct Member {
 pub static OPENCODE: Member = Member {
     name: super::NAME,
     title: "OpenCode",
-    program: Some("opencode"),
+    program: Some(PROGRAM.named("opencode")),
     variables: &[("OPENCODE_DB", None)],
     dialects: &[super::DATABASE, super::EVENTS, super::STDOUT, super::HOOK, super::EXPORT],
     database: super::DATABASE,
@@ -133,7 +135,7 @@ macro_rules! fork {
 
 fork! {
     /// Kilo CLI. Observed: 7.7.7.
-    KILO, kilo: "kilo", "Kilo CLI", program: Some("kilo"), variables: &[("KILO_DB", None)],
+    KILO, kilo: "kilo", "Kilo CLI", program: Some(PROGRAM.named("kilo")), variables: &[("KILO_DB", None)],
     acp: Some(&AcpAgent { names: &["Kilo"], ..AcpAgent::PLAIN }),
     unstoppable: "Kilo CLI stops whole sessions only: no plugin of it was tried",
     gaps: &[
@@ -145,7 +147,7 @@ fork! {
 
 fork! {
     /// MiMoCode, the program `mimo`. Known from its source and from programs that read its database.
-    MIMOCODE, mimocode: "mimocode", "MiMoCode", program: Some("mimo"),
+    MIMOCODE, mimocode: "mimocode", "MiMoCode", program: Some(PROGRAM.named("mimo")),
     variables: &[("MIMOCODE_DB", None), ("MIMOCODE_HOME", Some("data"))], acp: None,
     unstoppable: "no way to end one of the agents of MiMoCode was tried",
     gaps: &[
@@ -311,8 +313,11 @@ impl Harness for Member {
         Some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        self.program?;
-        MEMBERS.iter().copied().find(|member| member.name == self.name).map(|member| member as &dyn RunPlan)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        self.program.as_ref().map(|program| program as &dyn RunPlan)
+    }
+
+    fn printed(&self, found: Dialect) -> Dialect {
+        if found == super::STDOUT { self.stdout } else { found }
     }
 }

@@ -1,11 +1,10 @@
 //! How a program of the family is started and observed by `run`. Its answer is on stdout, all else in its database.
 
-use subscope_decode::Dialect;
+use crate::run::AgentProgram;
 
-use super::{Member, STDOUT};
-use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
-
-const COMMAND_LINE: CommandLine = CommandLine {
+pub(super) const PROGRAM: AgentProgram = AgentProgram {
+    name: "opencode",
+    resume_option: "--session",
     valued: &[
         "--log-level",
         "-m",
@@ -45,46 +44,17 @@ const COMMAND_LINE: CommandLine = CommandLine {
     resuming: &["-c", "--continue", "-s", "--session"],
 };
 
-impl RunPlan for Member {
-    fn program(&self) -> &'static str {
-        self.program.unwrap_or(self.name)
-    }
-
-    fn resume_option(&self) -> &'static str {
-        "--session"
-    }
-
-    fn printed(&self, found: Dialect) -> Dialect {
-        if found == STDOUT { self.stdout } else { found }
-    }
-
-    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
-        COMMAND_LINE.observe(arguments, around)
-    }
-
-    fn resumes(&self, arguments: &[&str]) -> bool {
-        COMMAND_LINE.resumes(arguments)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        ObserveMode,
-        opencode::{KILO, OPENCODE, kilo},
+    use super::{
+        super::{KILO, OPENCODE, STDOUT, kilo},
+        *,
     };
+    use crate::{Harness as _, ObserveMode, RunPlan as _, run::assert_modes};
 
     #[test]
     fn nothing_is_added_and_the_mode_is_by_the_words() {
-        let mode = |words: &str, is_terminal| {
-            let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
-            let around = RunSurroundings { is_terminal, hook: None, version: &|| None };
-            let observed = OPENCODE.observe(&words, &around)?;
-            assert!(observed.added.is_empty() && !observed.has_hooks);
-            Some(observed.mode)
-        };
-        for (words, expected) in [
+        let modes = [
             ("run hi", Some(ObserveMode::Answering)),
             ("run --format json hi", Some(ObserveMode::Streamed)),
             ("run --format=json hi", Some(ObserveMode::Streamed)),
@@ -93,12 +63,10 @@ mod tests {
             ("auth list", Some(ObserveMode::Unread)),
             ("serve", None),
             ("", Some(ObserveMode::Interactive)),
-        ] {
-            assert_eq!(mode(words, true), expected, "{words}");
-        }
-        assert_eq!(mode("", false), None);
+        ];
+        assert_modes(&PROGRAM, &modes);
         assert_eq!([&OPENCODE, &KILO].map(|member| member.printed(STDOUT)), [STDOUT, kilo::STDOUT]);
         assert_eq!(KILO.printed(kilo::DATABASE), kilo::DATABASE);
-        assert!(OPENCODE.resumes(&["run", "--session=ses_1", "hi"]) && !OPENCODE.resumes(&["run", "hi"]));
+        assert!(PROGRAM.resumes(&["run", "--session=ses_1", "hi"]) && !PROGRAM.resumes(&["run", "hi"]));
     }
 }

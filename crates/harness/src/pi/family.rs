@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
 use subscope_model::ToolClass;
 
-use super::{entries::Entries, layout, recognize, stated, stream, tools};
+use super::{entries::Entries, layout, recognize, run_plan::PROGRAM, stated, stream, tools};
 use crate::{
     Harness, HeadLine, Home, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
     acp::{AcpAgent, PromptTokens},
     harness::user_home,
+    run::AgentProgram,
 };
 
 /// The programs. The first takes files whose path is that of none of the others.
@@ -34,7 +35,7 @@ pub struct PiMember {
     pub(super) sessions: &'static str,
     pub(super) dialects: &'static [Dialect],
     /// The program, where `run` observes it.
-    pub(super) program: Option<&'static str>,
+    pub(super) program: Option<AgentProgram>,
     gaps: &'static [&'static str],
     unstoppable: &'static str,
 }
@@ -78,7 +79,7 @@ member! {
     /// oh-my-pi. Observed: 18.2.3.
     OMP, omp: "omp", "oh-my-pi", shared: false,
     variable: "PI_CODING_AGENT_DIR", folder: (".omp", "agent"), older: &[], sessions: "sessions",
-    dialects: [SESSION, STREAM], program: Some("omp"),
+    dialects: [SESSION, STREAM], program: Some(PROGRAM.named("omp")),
     unstoppable: "an extension of oh-my-pi refuses a call and ends no agent (18.2.3)",
     gaps: &[
         "no source has the version of the program",
@@ -92,7 +93,7 @@ member! {
     /// pi. Its lines are known from public examples (2025-01 to 2026-05).
     PI, pi: "pi", "pi", shared: true,
     variable: "PI_CODING_AGENT_DIR", folder: (".pi", "agent"), older: &[], sessions: "sessions",
-    dialects: [SESSION, STREAM], program: Some("pi"),
+    dialects: [SESSION, STREAM], program: Some(PROGRAM.named("pi")),
     unstoppable: "pi has no agents of its own",
     gaps: &[
         "no source has the version of the program",
@@ -243,8 +244,12 @@ impl Harness for PiMember {
         (self.name == OMP.name).then_some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        self.program?;
-        MEMBERS.iter().copied().find(|member| member.name == self.name).map(|member| member as &dyn RunPlan)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        self.program.as_ref().map(|program| program as &dyn RunPlan)
+    }
+
+    fn printed(&self, found: Dialect) -> Dialect {
+        let own = self.stream().filter(|_| found == pi::STREAM || found == pi::SESSION);
+        own.unwrap_or(found)
     }
 }

@@ -173,7 +173,7 @@ impl Harness for Qwen {
         Some(&stated::SELF_REPORT)
     }
 
-    fn run(&self) -> Option<&'static dyn RunPlan> {
-        Some(&Qwen)
+    fn run(&self) -> Option<&dyn RunPlan> {
+        Some(&run_plan::PROGRAM)
     }
 }

@@ -1,9 +1,10 @@
 //! How `qwen` is started and observed by `run`. Its answer is on stdout, all else in its chats.
 
-use super::Qwen;
-use crate::{Observed, RunPlan, RunSurroundings, run::CommandLine};
+use crate::run::AgentProgram;
 
-const COMMAND_LINE: CommandLine = CommandLine {
+pub(super) const PROGRAM: AgentProgram = AgentProgram {
+    name: "qwen",
+    resume_option: "--resume",
     valued: &[],
     no_session: &[
         "--version",
@@ -23,49 +24,22 @@ const COMMAND_LINE: CommandLine = CommandLine {
     resuming: &["-r", "--resume", "-c", "--continue"],
 };
 
-impl RunPlan for Qwen {
-    fn program(&self) -> &'static str {
-        "qwen"
-    }
-
-    fn resume_option(&self) -> &'static str {
-        "--resume"
-    }
-
-    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
-        COMMAND_LINE.observe(arguments, around)
-    }
-
-    fn resumes(&self, arguments: &[&str]) -> bool {
-        COMMAND_LINE.resumes(arguments)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ObserveMode;
+    use crate::{ObserveMode, RunPlan as _, run::assert_modes};
 
     #[test]
     fn nothing_is_added_and_the_mode_is_by_the_words() {
-        let mode = |words: &str, is_terminal| {
-            let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
-            let around = RunSurroundings { is_terminal, hook: None, version: &|| None };
-            let observed = Qwen.observe(&words, &around)?;
-            assert!(observed.added.is_empty() && !observed.has_hooks);
-            Some(observed.mode)
-        };
-        for (words, expected) in [
+        let modes = [
             ("-p hi", Some(ObserveMode::Answering)),
             ("--prompt=hi -o json", Some(ObserveMode::Answering)),
             ("hi -o stream-json", Some(ObserveMode::Streamed)),
             ("--output-format=stream-json hi", Some(ObserveMode::Streamed)),
             ("mcp list", Some(ObserveMode::Unread)),
             ("", Some(ObserveMode::Interactive)),
-        ] {
-            assert_eq!(mode(words, true), expected, "{words}");
-        }
-        assert_eq!(mode("", false), None);
-        assert!(Qwen.resumes(&["--continue", "-p", "hi"]) && !Qwen.resumes(&["-p", "hi"]));
+        ];
+        assert_modes(&PROGRAM, &modes);
+        assert!(PROGRAM.resumes(&["--continue", "-p", "hi"]) && !PROGRAM.resumes(&["-p", "hi"]));
     }
 }
