@@ -291,3 +291,32 @@ fn where_home_cannot_be_written_another_data_folder_helps() {
     with_folder(&["export", "last", "--as", "html", "-o", "session.html"], &folder);
     assert!(env.path("work/session.html").is_file());
 }
+
+#[test]
+fn a_store_that_cannot_be_written_still_answers() {
+    let env = used();
+    let before = ["ls --json", "search bug --json", "stats --json", "tree last --json"]
+        .map(|words| (words, run(&env, words, &[]).success()));
+    let on_a_read_only_disk = |words: &str, flags: &[&str]| {
+        let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
+        let mut command = env.command_of("/usr/bin/unshare");
+        command.args(flags).args(["/bin/sh", "-c", script]).arg(env.path("data"));
+        command.arg(env!("CARGO_BIN_EXE_subscope")).args(words.split(' '));
+        subscope_testkit::env::run(command, b"")
+    };
+    let flags: [&[&str]; 2] = [&["--mount"], &["--map-root-user", "--mount"]];
+    let Some(flags) = flags.into_iter().find(|flags| {
+        let mut command = env.command_of("/usr/bin/unshare");
+        command.args(*flags).args(["mount", "-t", "tmpfs", "tmpfs"]).arg(env.path("tmp"));
+        command.output().is_ok_and(|tried| tried.status.success())
+    }) else {
+        subscope_testkit::skip::not_here("this system lets the test mount no disk of its own");
+        return;
+    };
+    for (words, expected) in before {
+        let ran = on_a_read_only_disk(words, flags);
+        assert_eq!((ran.code, json(&ran.stdout)), (Some(0), json(&expected)), "{words}: {}", ran.stderr);
+        let said = "what is new since is not stored and may be missing";
+        assert!(ran.stderr.contains(said), "{words}: {}", ran.stderr);
+    }
+}

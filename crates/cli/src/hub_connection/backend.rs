@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -110,6 +111,14 @@ impl<'c> Backend<'c> {
                     .info(&format!("{message}; this is what it has committed (`subscope doctor` says more)"));
                 return Self::committed(needs, context);
             }
+            Err(error) if is_unwritable(&error) => match Self::committed(needs, context) {
+                Ok(found) => {
+                    warn_of_lack(&format!("nothing can be written to {}", folder.display()), context);
+                    Ok(found)
+                }
+                // There is no store to read.
+                Err(_) => Err(error.into()),
+            },
             Err(error) => Err(error.into()),
         };
         match opened {
@@ -208,9 +217,18 @@ impl<'c> Backend<'c> {
 
 /// Says that the disk of a data folder is full.
 fn warn_of_full_disk(folder: &Path, context: &Context) {
-    let folder = folder.display();
-    context
-        .warn(&format!("the disk of {folder} is full: what is new since is not stored and may be missing"));
+    warn_of_lack(&format!("the disk of {} is full", folder.display()), context);
+}
+
+/// Says why an answer may lack what is new.
+fn warn_of_lack(why: &str, context: &Context) {
+    context.warn(&format!("{why}: what is new since is not stored and may be missing"));
+}
+
+/// Whether a store cannot be opened because this user may not write to its folder, or nobody may.
+fn is_unwritable(error: &OpenError) -> bool {
+    let OpenError::Folder { source, .. } = error else { return false };
+    matches!(source.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
 /// Opens the full text index, if needed, with the archive that may hold its passages.
