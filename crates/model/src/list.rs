@@ -358,8 +358,8 @@ pub struct StatsRow {
 impl StatsRow {
     /// Adds an agent's own figures, without its subagents.
     pub fn add_agent(&mut self, agent: &Agent) {
-        // The harness's own agents are not the user's; what they use is billed.
-        self.agents += u64::from(!agent.id.is_root() && !agent.has(Flag::Warmup));
+        // What the harness's own agents use is billed, too.
+        self.agents += u64::from(agent.is_counted());
         self.tool_calls += u64::from(agent.tool_calls);
         self.tool_errors += u64::from(agent.tool_errors);
         self.tools_denied += u64::from(agent.tools_denied);

@@ -439,6 +439,11 @@ impl Agent {
         self.flags.contains(&Flag::Copied)
     }
 
+    /// Whether it is one of the agents that are counted: a subagent of the user's, not one of the harness's own, and no copy.
+    pub fn is_counted(&self) -> bool {
+        !self.id.is_root() && !self.has(Flag::Warmup) && !self.is_copy()
+    }
+
     /// Returns what it is called and does: `name: description`, or what is known of it. Without a type, the name stands in
     /// its place.
     pub fn words(&self) -> Option<Cow<'_, str>> {

@@ -71,8 +71,7 @@ mod tests {
             let calls: u64 = counted().map(|agent| u64::from(agent.tool_calls)).sum();
             let tokens: u64 = counted().filter_map(|agent| agent.usage).map(|usage| usage.total_tokens).sum();
             let sum = |rows: &[StatsRow], of: fn(&StatsRow) -> u64| rows.iter().map(of).sum::<u64>();
-            let is_subagent = |agent: &&Agent| !agent.id.is_root() && !agent.has(Flag::Warmup);
-            let agents = counted().filter(is_subagent).count() as u64;
+            let agents = tree.agents.iter().filter(|agent| agent.is_counted()).count() as u64;
             assert_eq!(sum(&stats.by_type, |row| row.agents), agents, "{what}");
             assert_eq!(sum(&stats.by_type, |row| row.tool_calls), calls, "{what}");
             assert_eq!(sum(&stats.by_tool, |row| row.tool_calls), calls, "{what}");

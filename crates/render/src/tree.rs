@@ -122,11 +122,11 @@ pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     out
 }
 
-/// Returns the panel title of these agents, without roots: `Agent Tree (3 active)`, or `Agent Tree (5)` if none is
+/// Returns the panel title of these agents, as they are counted: `Agent Tree (3 active)`, or `Agent Tree (5)` if none is
 /// active.
 fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     let (mut all, mut active) = (0, 0);
-    for agent in agents.filter(|agent| !agent.id.is_root()) {
+    for agent in agents.filter(|agent| agent.is_counted()) {
         all += 1;
         active += usize::from(agent.status.is_live());
     }

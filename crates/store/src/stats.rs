@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_model::{
-    Concurrency, ConcurrencySpan, DayGroup, Flag, Millis, STATS_SCHEMA, Session, SessionRow, SlowCall, Stats,
+    Concurrency, ConcurrencySpan, DayGroup, Millis, STATS_SCHEMA, Session, SessionRow, SlowCall, Stats,
     StatsGroup, StatsQuery, StatsRow, Text, TopRow, Tree, Zone,
 };
 
@@ -384,11 +384,9 @@ pub(crate) fn slow_calls(tree: &Tree) -> Vec<SlowCall> {
     calls
 }
 
-/// Returns the subagents of a session with the greatest figures: their own, without those of their subagents. The harness's
-/// own agents, and copies, are left out.
+/// Returns the counted agents of a session with the greatest figures: their own, without those of their subagents.
 pub(crate) fn top_agents(tree: &Tree) -> Vec<TopRow> {
-    let agents = tree.agents.iter();
-    let agents = agents.filter(|agent| !agent.id.is_root() && !agent.is_copy() && !agent.has(Flag::Warmup));
+    let agents = tree.agents.iter().filter(|agent| agent.is_counted());
     let mut rows: Vec<TopRow> = agents
         .map(|agent| {
             let mut row = StatsRow { sessions: 1, ..StatsRow::default() };

@@ -474,8 +474,7 @@ fn summarize(
         sum.tool_calls += row.tool_calls;
         sum.tool_errors += row.tool_errors;
         sum.tools_denied += row.tools_denied;
-        // The harness's own agents are not the user's.
-        if row.id.is_root() || row.is_copy() || row.has(Flag::Warmup) {
+        if !row.is_counted() {
             continue;
         }
         sum.agents += 1;

@@ -123,6 +123,9 @@ fn titles_count_active_subagents_or_all() {
     assert!(drawn(Detail::Minimal, 80).starts_with("Agent Tree (5 active)"));
     let ended = sample::tree_of_depths(&[0, 1, 2]);
     assert!(render_tree(&ended, &options(Detail::Minimal, 80)).starts_with("Agent Tree (2)"));
+    let mut with_own = ended;
+    with_own.agents[2].flags.push(subscope_model::Flag::Warmup);
+    assert!(render_tree(&with_own, &options(Detail::Minimal, 80)).starts_with("Agent Tree (1)"));
 }
 
 #[test]
