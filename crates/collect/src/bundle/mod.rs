@@ -111,6 +111,15 @@ pub(crate) fn names(path: &Path, since_ms: Millis) -> io::Result<Vec<(PathBuf, M
     Ok(all)
 }
 
+/// Returns the folders of a bundle that are to be watched, each with when it was last changed: those of its tasks, which are
+/// written in place.
+pub(crate) fn folders(path: &Path) -> Vec<(PathBuf, Millis)> {
+    match bundle(path) {
+        Some(Bundle::Tasks(form)) => tasks::folders(path, form),
+        Some(Bundle::Sql(_) | Bundle::Folders(_)) | None => Vec::new(),
+    }
+}
+
 /// Returns the root sessions of a bundle, by path.
 ///
 /// # Errors

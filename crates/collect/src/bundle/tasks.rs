@@ -38,6 +38,17 @@ pub(super) fn nodes(at: &Path, form: &TaskBundle) -> io::Result<Vec<Node>> {
     Ok(all)
 }
 
+/// Returns the folder of all tasks, which counts as changed at any time, and those of tasks.
+pub(super) fn folders(at: &Path, form: &TaskBundle) -> Vec<(PathBuf, Millis)> {
+    let entries = fs::read_dir(at).into_iter().flatten().flatten().map(|entry| entry.path());
+    let tasks = entries.filter(|path| path.is_dir()).map(|path| {
+        let written = documents(&path, form).map(|(_, _, metadata)| modified_ms(&metadata)).max();
+        // One without documents has just been made.
+        (path, written.unwrap_or(Millis::MAX))
+    });
+    std::iter::once((at.to_owned(), Millis::MAX)).chain(tasks).collect()
+}
+
 /// Returns the task that a document about one names as its parent, empty without one; `None` where the document is not
 /// complete.
 fn parent_of(about: &Path, field: &str) -> io::Result<Option<String>> {

@@ -18,7 +18,7 @@ use crate::common::parts::{elements, string};
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Message<'a> {
+struct HistoryMessage<'a> {
     role: Str<'a>,
     content: Option<&'a RawValue>,
     ts: Num,
@@ -26,7 +26,7 @@ struct Message<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Block<'a> {
+struct HistoryBlock<'a> {
     #[serde(rename = "type")]
     kind: Str<'a>,
     text: Option<&'a RawValue>,
@@ -39,7 +39,7 @@ struct Block<'a> {
 }
 
 /// A call without a result.
-struct OpenCall {
+struct OpenTaskCall {
     id: String,
     name: String,
     /// Whether its result names the tool alone.
@@ -49,7 +49,7 @@ struct OpenCall {
 /// Calls of one task.
 struct TaskCalls<'t> {
     task: &'t str,
-    open: Vec<OpenCall>,
+    open: Vec<OpenTaskCall>,
     /// Number of calls without ids.
     elements: usize,
 }
@@ -57,11 +57,11 @@ struct TaskCalls<'t> {
 /// Emits the calls of a task.
 pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Emitter<'a, '_>) {
     let mut calls = TaskCalls { task, open: Vec::new(), elements: 0 };
-    for message in elements::<Message<'a>>(content) {
+    for message in elements::<HistoryMessage<'a>>(content) {
         out.head.time = message.ts.signed();
-        let mut blocks: Vec<Block<'a>> = elements(message.content);
+        let mut blocks: Vec<HistoryBlock<'a>> = elements(message.content);
         if blocks.is_empty() {
-            blocks.push(Block { text: message.content, ..Block::default() });
+            blocks.push(HistoryBlock { text: message.content, ..HistoryBlock::default() });
         }
         match message.role.get() {
             Some("assistant") => blocks.iter().for_each(|block| calls.begin(block, out)),
@@ -72,13 +72,13 @@ pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Em
 }
 
 impl TaskCalls<'_> {
-    fn begin<'a>(&mut self, block: &Block<'a>, out: &mut Emitter<'a, '_>) {
+    fn begin<'a>(&mut self, block: &HistoryBlock<'a>, out: &mut Emitter<'a, '_>) {
         if block.kind.is("tool_use") {
             let (Some(id), Some(name)) = (block.id.filled(), block.name.filled()) else { return };
             if name != tools::COMPLETION {
                 let input = out.raw(block.input).unwrap_or(made("{}"));
                 out.emit_made(Fact::CallBegin(tools::begin(id, name, input)));
-                self.open.push(OpenCall { id: id.to_owned(), name: name.to_owned(), is_element: false });
+                self.open.push(OpenTaskCall { id: id.to_owned(), name: name.to_owned(), is_element: false });
             }
             return;
         }
@@ -87,11 +87,11 @@ impl TaskCalls<'_> {
             self.elements += 1;
             let id = format!("{}#{}", self.task, self.elements);
             out.emit_made(Fact::CallBegin(tools::begin(&id, name, made(&arguments))));
-            self.open.push(OpenCall { id, name: name.to_owned(), is_element: true });
+            self.open.push(OpenTaskCall { id, name: name.to_owned(), is_element: true });
         }
     }
 
-    fn results<'a>(&mut self, blocks: &[Block<'a>], out: &mut Emitter<'a, '_>) {
+    fn results<'a>(&mut self, blocks: &[HistoryBlock<'a>], out: &mut Emitter<'a, '_>) {
         let texts: Vec<String> = blocks.iter().map(|block| string(block.text).unwrap_or_default()).collect();
         for (at, block) in blocks.iter().enumerate() {
             if block.kind.is("tool_result") {
@@ -104,7 +104,7 @@ impl TaskCalls<'_> {
                 continue;
             }
             let Some((name, same)) = texts.get(at).and_then(|text| tools::announced(text)) else { continue };
-            let is_it = |call: &OpenCall| call.is_element && call.name == name;
+            let is_it = |call: &OpenTaskCall| call.is_element && call.name == name;
             let Some(place) = self.open.iter().position(is_it) else { continue };
             // The result is in the same text, or in the next one.
             let next = texts.get(at + 1).filter(|_| same.is_empty());

@@ -38,7 +38,7 @@ struct TaskLine<'a> {
 /// The document about a task.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct About<'a> {
+struct AboutTask<'a> {
     task: Option<&'a RawValue>,
     workspace: Str<'a>,
     mode: Str<'a>,
@@ -56,7 +56,7 @@ struct TaskMetadata<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Used<'a> {
+struct UsedModel<'a> {
     model_id: Str<'a>,
     cline_version: Str<'a>,
 }
@@ -98,7 +98,7 @@ impl LineDecoder for TaskLines {
 }
 
 fn about<'a>(line: &TaskLine<'a>, is_root: bool, root: &str, out: &mut Emitter<'a, '_>) {
-    let about: About<'a> = read(line.content);
+    let about: AboutTask<'a> = read(line.content);
     if is_root {
         let cwd = about.workspace.0.filter(|folder| !folder.is_empty());
         return out.emit_made(Fact::Session { version: None, cwd, model: None, tells_starts: true });
@@ -127,7 +127,7 @@ fn about<'a>(line: &TaskLine<'a>, is_root: bool, root: &str, out: &mut Emitter<'
 
 fn metadata<'a>(content: Option<&'a RawValue>, out: &mut Emitter<'a, '_>) {
     let known: TaskMetadata<'a> = read(content);
-    let last = |list| elements::<Used<'a>>(list).pop().unwrap_or_default();
+    let last = |list| elements::<UsedModel<'a>>(list).pop().unwrap_or_default();
     let (model, version) = (last(known.model_usage), last(known.environment_history));
     let (model, version) = (model.model_id.filled(), version.cline_version.filled());
     out.emit_made(Fact::Session { version, cwd: None, model, tells_starts: true });

@@ -23,7 +23,7 @@ use crate::common::{
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct Message<'a> {
+struct EditorMessage<'a> {
     ts: Num,
     #[serde(rename = "type")]
     kind: Str<'a>,
@@ -31,19 +31,19 @@ struct Message<'a> {
     ask: Str<'a>,
     text: Option<&'a RawValue>,
     partial: Flag,
-    model_info: MessageModel<'a>,
+    model_info: EditorModel<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct MessageModel<'a> {
+struct EditorModel<'a> {
     model_id: Str<'a>,
 }
 
 /// The JSON in the text of a request.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct Request<'a> {
+struct RequestText<'a> {
     tokens_in: Num,
     tokens_out: Num,
     cache_writes: Num,
@@ -57,13 +57,13 @@ struct Request<'a> {
 /// The JSON in the text that shows the agents of one call (Cline).
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Agents<'a> {
+struct ShownAgents<'a> {
     items: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct AgentItem<'a> {
+struct AgentCounters<'a> {
     index: Num,
     prompt: Option<&'a RawValue>,
     status: Str<'a>,
@@ -83,7 +83,7 @@ struct TaskTurn<'t> {
 
 /// Emits what a task has shown.
 pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Emitter<'a, '_>) {
-    let all: Vec<Message<'a>> = elements(content);
+    let all: Vec<EditorMessage<'a>> = elements(content);
     let is_root = matches!(out.head.claim, Claim::Root(_));
     let mut turn = TaskTurn { task, is_root, is_over: true };
     for (at, message) in all.iter().enumerate() {
@@ -104,7 +104,7 @@ pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Em
 }
 
 impl TaskTurn<'_> {
-    fn said<'a>(&mut self, message: &Message<'a>, is_first: bool, out: &mut Emitter<'a, '_>) {
+    fn said<'a>(&mut self, message: &EditorMessage<'a>, is_first: bool, out: &mut Emitter<'a, '_>) {
         let text = out.raw(message.text).filter(|text| text.json.len() > 2);
         match message.say.get().unwrap_or_default() {
             "task" | "user_feedback" => self.prompt(message, out),
@@ -126,7 +126,7 @@ impl TaskTurn<'_> {
         }
     }
 
-    fn asked<'a>(&mut self, message: &Message<'a>, out: &mut Emitter<'a, '_>) {
+    fn asked<'a>(&mut self, message: &EditorMessage<'a>, out: &mut Emitter<'a, '_>) {
         let text = out.raw(message.text).filter(|text| text.json.len() > 2);
         match message.ask.get().unwrap_or_default() {
             "completion_result" if !self.is_over => {
@@ -146,7 +146,7 @@ impl TaskTurn<'_> {
         }
     }
 
-    fn prompt<'a>(&mut self, message: &Message<'a>, out: &mut Emitter<'a, '_>) {
+    fn prompt<'a>(&mut self, message: &EditorMessage<'a>, out: &mut Emitter<'a, '_>) {
         self.begin(out);
         let id = message.ts.0.map(|ts| ts.to_string());
         let text = out.raw(message.text).unwrap_or(made("\"\""));
@@ -161,9 +161,9 @@ impl TaskTurn<'_> {
     }
 
     /// Emits a request to the model, with its tokens where it has ended.
-    fn request<'a>(&mut self, message: &Message<'a>, is_only_counted: bool, out: &mut Emitter<'a, '_>) {
+    fn request<'a>(&mut self, message: &EditorMessage<'a>, is_only_counted: bool, out: &mut Emitter<'a, '_>) {
         let json = string(message.text).unwrap_or_default();
-        let request: Request<'_> = serde_json::from_str(&json).unwrap_or_default();
+        let request: RequestText<'_> = serde_json::from_str(&json).unwrap_or_default();
         if !is_only_counted {
             self.begin(out);
         }
@@ -214,14 +214,14 @@ impl TaskTurn<'_> {
         }
     }
 
-    /// Emits the agents of one call, of which there are only their tasks, counters and results.
-    fn agents<'a>(&mut self, message: &Message<'a>, next: Option<i64>, out: &mut Emitter<'a, '_>) {
+    /// Emits the agents of one call. Only their tasks, counters and results are known.
+    fn agents<'a>(&mut self, message: &EditorMessage<'a>, next: Option<i64>, out: &mut Emitter<'a, '_>) {
         self.begin(out);
         let json = string(message.text).unwrap_or_default();
-        let agents: Agents<'_> = serde_json::from_str(&json).unwrap_or_default();
+        let agents: ShownAgents<'_> = serde_json::from_str(&json).unwrap_or_default();
         let time = out.head.time;
         out.emit_made(Fact::Activity);
-        for item in elements::<AgentItem<'_>>(agents.items) {
+        for item in elements::<AgentCounters<'_>>(agents.items) {
             let id = format!("{}-{}-{}", self.task, message.ts.0.unwrap_or(0), item.index.0.unwrap_or(0));
             let parent = if self.is_root { Parent::Root } else { Parent::Agent(self.task) };
             out.emit_made(Fact::Spawn(Spawn {
@@ -254,7 +254,7 @@ impl TaskTurn<'_> {
     }
 }
 
-impl Request<'_> {
+impl RequestText<'_> {
     /// Returns its tokens; `None` where it has not ended.
     fn usage(&self) -> Option<Usage> {
         if self.tokens_in.0.is_none() && self.tokens_out.0.is_none() {

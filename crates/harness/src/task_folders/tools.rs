@@ -162,10 +162,10 @@ pub(super) fn announced(text: &str) -> Option<(&str, &str)> {
 /// Returns how a call ended, by the text of its result.
 pub(super) fn outcome(text: &str, is_error: bool) -> Outcome {
     let text = text.trim_start();
-    let newer: Status<'_> = if text.starts_with('{') {
+    let newer: ResultStatus<'_> = if text.starts_with('{') {
         serde_json::from_str(text).unwrap_or_default()
     } else {
-        Status::default()
+        ResultStatus::default()
     };
     if text.starts_with(DENIAL) || newer.status.is("denied") {
         return Outcome::Denied;
@@ -176,7 +176,7 @@ pub(super) fn outcome(text: &str, is_error: bool) -> Outcome {
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Status<'a> {
+struct ResultStatus<'a> {
     status: Str<'a>,
 }
 
