@@ -67,6 +67,7 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("kimi_state", |name| name.contains("/kimi/") && name.ends_with("/state.json")),
     ("kimi_stream", |name| name.contains("/kimi/") && name.contains("/stdout")),
     ("kimi_hook", |name| name.contains("/kimi/") && name.ends_with("/hooks.jsonl")),
+    ("task_folders", |name| name.ends_with("fuzz/seeds/task-folders.jsonl")),
     ("cline_messages", |name| name.contains("/dot_cline/") && name.ends_with(".messages.json")),
     ("cline_rows", |name| {
         name.contains("/dot_cline/") && !name.contains("messages") && name.ends_with(".json")

@@ -32,6 +32,9 @@ const UNFINISHED: &[&str] =
 /// The vendors of harnesses, in lower case, each with the folder that may name it.
 const VENDORS: &[(&str, &str)] = &[("claude", "crates/harness/src/claude_code/")];
 
+/// The id of an extension of another program, which has a vendor's word in it.
+const OTHER_ID: &str = "saoudrizwan.claude-dev";
+
 /// Places where product code may name vendors; at most eight.
 const MAY_NAME_VENDORS: [&str; 8] = [
     // The registry.
@@ -133,7 +136,7 @@ fn vendors(name: &str, text: &str, product_lines: usize) -> Vec<String> {
     }
     let mut findings = Vec::new();
     for (index, line) in text.lines().take(product_lines).enumerate() {
-        let line = line.to_lowercase();
+        let line = line.to_lowercase().replace(OTHER_ID, "");
         let foreign = VENDORS.iter().filter(|(_, folder)| !name.starts_with(folder));
         let named = foreign.filter(|(vendor, _)| line.contains(vendor));
         findings.extend(named.map(|(vendor, folder)| {

@@ -57,7 +57,7 @@ pub fn unread_databases(root: &Root) -> Vec<Skipped> {
         Some(Bundle::Sql(form)) => {
             unread(&path, form).map(|why| Skipped { why, path }).into_iter().collect::<Vec<_>>()
         }
-        Some(Bundle::Folders(_)) => {
+        Some(Bundle::Folders(_) | Bundle::Tasks(_)) => {
             let files = bundled_not_understood(&path).into_iter();
             files.map(|(_, path)| Skipped { path, why: NOTHING.to_owned() }).collect()
         }

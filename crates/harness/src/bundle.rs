@@ -10,6 +10,8 @@ pub enum Bundle {
     Sql(SqlBundle),
     /// A folder of JSON objects.
     Folders(FolderBundle),
+    /// A folder of tasks.
+    Tasks(TaskBundle),
 }
 
 /// Queries of a SQLite database. Of alternative queries the first that the database accepts is used.
@@ -50,4 +52,17 @@ pub struct FolderBundle {
     pub parent: &'static str,
     /// Text before and after the object in a line: of a session, a message and a part.
     pub wraps: [(&'static str, &'static str); 3],
+}
+
+/// Names of a folder of tasks: each is a folder of documents, which are rewritten as a whole. A document is a line:
+/// `{"type":TYPE,"task":TASK,"root":ROOT,"parent":PARENT,"content":DOCUMENT}`; one that is being written has an empty text in its
+/// place.
+#[derive(Debug)]
+pub struct TaskBundle {
+    /// The document about a task.
+    pub about: &'static str,
+    /// The field of that which names the parent.
+    pub parent: &'static str,
+    /// The documents of a task that are read, in order, each with the type of its line.
+    pub documents: &'static [(&'static str, &'static str)],
 }

@@ -29,6 +29,7 @@ pub mod qwen;
 mod recognize;
 mod run;
 mod self_report;
+pub mod task_folders;
 mod unsupported;
 
 use std::{
@@ -37,7 +38,7 @@ use std::{
     sync::OnceLock,
 };
 
-pub use bundle::{Bundle, FolderBundle, SqlBundle};
+pub use bundle::{Bundle, FolderBundle, SqlBundle, TaskBundle};
 pub use forks::renamed_by_path;
 use harness::roots_of;
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables, homes};
@@ -76,6 +77,9 @@ pub static HARNESSES: &[&dyn Harness] = &[
     &qwen::Qwen,
     &kimi::Kimi,
     &cline::Cline,
+    &task_folders::CLINE_TASKS,
+    &task_folders::ROO,
+    &task_folders::KILO_TASKS,
     &pi::OMP,
     &pi::PI,
     &pi::OPENCLAW,

@@ -22,9 +22,6 @@ struct Program {
 }
 
 const PROGRAMS: &[Program] = &[
-    Program { title: "Kilo Code", paths: &["kilocode.kilo-code/tasks"] },
-    Program { title: "Roo Code", paths: &["rooveterinaryinc.roo-cline/tasks"] },
-    Program { title: CLINE, paths: &["ui_messages.json", "api_conversation_history.json"] },
     Program { title: CURSOR, paths: &[".cursor/projects", ".cursor/chats"] },
     Program { title: "Aider", paths: &[".aider.chat.history.md", ".aider.llm.history"] },
     Program { title: AMP, paths: &["amp/threads"] },
@@ -181,7 +178,7 @@ mod tests {
         let amp = format!(r#"{{"type":"user","message":{{"role":"user"}},"session_id":"T-{uuid}"}}"#);
         let answer = r#"{"type":"message","timestamp":"t","message":{"role":"assistant","content":[]},"usage":{"inputTokens":1},"model":"m/n"}"#;
         let of_version_2 = r#"{"id":"m1","timestamp":"t","sessionId":"s","role":"user","content":[],"metadata":{"version":2}}"#;
-        let cases: [(&str, &str, &str); 15] = [
+        let cases: [(&str, &str, &str); 13] = [
             ("/x/q.jsonl", answer, "Command Code"),
             ("/x/q.jsonl", of_version_2, "Command Code"),
             ("/h/.commandcode/projects/w/f9941a21-4765-47fc-8f80-c2f2e4cbe5b6.jsonl", "{}", "Command Code"),
@@ -203,8 +200,6 @@ mod tests {
             ),
             ("/x/d.jsonl", r#"{"type":"session_start","id":"1","cwd":"/w","version":2}"#, "Factory Droid"),
             ("/x/w.jsonl", r#"{"protocol_version":1,"type":"hello"}"#, "kimi-cli"),
-            ("/h/x/globalStorage/tasks/1/ui_messages.json", "[]", "Cline"),
-            ("/h/y/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json", "[]", "Roo Code"),
             ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),
             ("/h/.kimi/sessions/a/b/wire.jsonl", r#"{"type":"metadata"}"#, "kimi-cli"),
             ("/h/.cursor/projects/p/agent-transcripts/s.jsonl", r#"{"role":"user","message":{}}"#, "Cursor"),

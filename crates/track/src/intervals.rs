@@ -80,7 +80,8 @@ fn activity_times(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]
     }
     for call in calls {
         activity_times.extend(derivation.facts.call(*call).begun_at());
-        let end = derivation.call_end(*call).filter(|(outcome, _)| *outcome != Outcome::Over);
+        let is_late = derivation.facts.call(*call).ends.iter().any(|end| end.is_late);
+        let end = derivation.call_end(*call).filter(|(outcome, _)| *outcome != Outcome::Over && !is_late);
         activity_times.extend(end.and_then(|(_, time)| time));
     }
     for (response, owner) in derivation.facts.responses.iter().zip(derivation.owners.of_responses()) {

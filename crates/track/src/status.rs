@@ -100,7 +100,7 @@ impl Derivation<'_> {
         let is_of_call = |end: &AgentEndFact| {
             has_own_span && end.evidence == EndEvidence::SpawnResult && end.order.kind == SourceKind::Otel
         };
-        endings.sort_by_key(|end| (is_of_call(end), end.evidence, Reverse(end.order), end.status));
+        endings.sort_by_key(|end| (is_of_call(end), end.evidence.strength(), Reverse(end.order), end.status));
         if is_teammate && let Some(idle) = self.idle_teammate(endings.first(), silence) {
             return idle;
         }

@@ -52,6 +52,7 @@ impl Derivation<'_> {
             | EndEvidence::OtelRecord => true,
             EndEvidence::HookAnswer
             | EndEvidence::Notification
+            | EndEvidence::Interruption
             | EndEvidence::Published
             | EndEvidence::StopCall
             | EndEvidence::Finished

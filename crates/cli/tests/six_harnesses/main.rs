@@ -9,6 +9,7 @@ mod common;
 mod damage;
 mod home;
 mod objects;
+mod tasks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -144,6 +145,9 @@ fn a_first_list_has_what_an_index_finds() {
     });
     let children = children.map(|file| Placed { to: file.to.clone(), bytes: file.bytes.clone() }).collect();
     cases.push(("children".to_owned(), children));
+    for (name, extension, _) in tasks::EXTENSIONS {
+        cases.push((name.to_owned(), tasks::placed(extension)));
+    }
     for (name, home) in cases {
         let first = listed_ids(&home, &[]);
         assert!(!first.is_empty(), "{name}: no session");

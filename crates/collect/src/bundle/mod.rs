@@ -1,11 +1,12 @@
 //! Reads bundles ([`subscope_harness::Bundle`]): databases and folders in which a harness keeps many sessions.
 //!
 //! A session in one is a source like a file: `BUNDLE/SESSION` is its path, its lines are its bytes. [`sql`] reads
-//! databases, [`folders`] folders of objects. Nothing is written: a database is opened read-only for one transaction,
+//! databases, [`folders`] folders of objects, [`tasks`] folders of tasks. Nothing is written: a database is opened read-only for one transaction,
 //! and if it has no write-ahead log, reading creates none.
 
 mod folders;
 mod sql;
+mod tasks;
 
 use std::{
     collections::HashMap,
@@ -99,6 +100,7 @@ pub(crate) fn names(path: &Path, since_ms: Millis) -> io::Result<Vec<(PathBuf, M
     let nodes = match bundle(path) {
         Some(Bundle::Sql(form)) => sql::nodes(path, form)?,
         Some(Bundle::Folders(form)) => folders::nodes(path, form)?,
+        Some(Bundle::Tasks(form)) => tasks::nodes(path, form)?,
         None => return Err(io::ErrorKind::InvalidInput.into()),
     };
     let is_new = |root: &Root<'_>| root.modified_ms >= since_ms;
@@ -109,6 +111,15 @@ pub(crate) fn names(path: &Path, since_ms: Millis) -> io::Result<Vec<(PathBuf, M
     Ok(all)
 }
 
+/// Returns the folders of a bundle that are to be watched, each with when it was last changed: those of its tasks, which are
+/// written in place.
+pub(crate) fn folders(path: &Path) -> Vec<(PathBuf, Millis)> {
+    match bundle(path) {
+        Some(Bundle::Tasks(form)) => tasks::folders(path, form),
+        Some(Bundle::Sql(_) | Bundle::Folders(_)) | None => Vec::new(),
+    }
+}
+
 /// Returns the root sessions of a bundle, by path.
 ///
 /// # Errors
@@ -117,6 +128,7 @@ pub(crate) fn sessions(path: &Path) -> io::Result<Vec<Bundled>> {
     let mut all = match bundle(path) {
         Some(Bundle::Sql(form)) => sql::sessions(path, form)?,
         Some(Bundle::Folders(form)) => folders::sessions(path, form)?,
+        Some(Bundle::Tasks(form)) => tasks::sessions(path, form)?,
         None => return Err(io::ErrorKind::InvalidInput.into()),
     };
     all.retain(|session| classify(&session.path).session.is_some());
@@ -141,6 +153,7 @@ pub(crate) fn index(path: &Path) -> io::Result<LineIndex> {
     match bundle_of(path) {
         Some((at, Bundle::Sql(form))) => sql::index(at, form, &name_of(path)),
         Some((at, Bundle::Folders(form))) => folders::index(at, form, &name_of(path)),
+        Some((at, Bundle::Tasks(form))) => tasks::index(at, form, &name_of(path)),
         None => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
@@ -155,6 +168,7 @@ pub(crate) fn open(path: &Path, offset: u64) -> io::Result<(LineIndex, Window)> 
         Some((at, Bundle::Folders(form))) => {
             Ok((folders::index(at, form, &name_of(path))?, Window::default()))
         }
+        Some((at, Bundle::Tasks(form))) => Ok((tasks::index(at, form, &name_of(path))?, Window::default())),
         None => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
@@ -167,7 +181,7 @@ pub(crate) fn open(path: &Path, offset: u64) -> io::Result<(LineIndex, Window)> 
 pub(crate) fn window(path: &Path, index: &LineIndex, offset: u64) -> io::Result<Window> {
     match bundle_of(path) {
         Some((at, Bundle::Sql(form))) => sql::window(at, form, index, offset),
-        Some((_, Bundle::Folders(_))) => Ok(Window::default()),
+        Some((_, Bundle::Folders(_) | Bundle::Tasks(_))) => Ok(Window::default()),
         None => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
@@ -179,7 +193,7 @@ pub(crate) fn window(path: &Path, index: &LineIndex, offset: u64) -> io::Result<
 pub fn stated_totals(path: &Path) -> io::Result<Vec<u8>> {
     match bundle_of(path) {
         Some((at, Bundle::Sql(form))) => sql::totals(at, form, &name_of(path)),
-        Some((_, Bundle::Folders(_))) | None => Ok(Vec::new()),
+        Some((_, Bundle::Folders(_) | Bundle::Tasks(_))) | None => Ok(Vec::new()),
     }
 }
 
@@ -191,9 +205,14 @@ pub(crate) fn unread(path: &Path, form: &SqlBundle) -> Option<String> {
 /// Returns the files of a bundle that tell of sessions, and of which nothing is understood; each with the path that its session
 /// would have.
 pub(crate) fn not_understood(path: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let Some(Bundle::Folders(form)) = bundle(path) else { return Vec::new() };
-    let files = folders::not_understood(path, form).into_iter();
-    files.filter_map(|file| Some((path.join(file.file_stem()?), file))).collect()
+    match bundle(path) {
+        Some(Bundle::Folders(form)) => {
+            let files = folders::not_understood(path, form).into_iter();
+            files.filter_map(|file| Some((path.join(file.file_stem()?), file))).collect()
+        }
+        Some(Bundle::Tasks(form)) => tasks::not_understood(path, form),
+        Some(Bundle::Sql(_)) | None => Vec::new(),
+    }
 }
 
 fn name_of(path: &Path) -> String {

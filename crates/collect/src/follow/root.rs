@@ -117,6 +117,14 @@ impl Root {
     /// Follows the sessions of a bundle that were written lately.
     fn scan_bundle(&mut self, root: &Path, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let since_ms = state.options.live_since_ms();
+        // Watched before it is read, so that no change comes between.
+        for (folder, changed_ms) in bundle::folders(path) {
+            if changed_ms >= since_ms {
+                state.watch.folder(&folder);
+            } else {
+                state.watch.idle_folder(&folder);
+            }
+        }
         let sessions = bundle::names(path, since_ms).unwrap_or_else(|error| {
             // It is read after its next change, or by the index.
             out.send(FileEvent::Problem { path, what: &error.to_string() });

@@ -29,7 +29,10 @@ use super::{
         PermissionChoice, PromptUsage, SessionParams, TextBlock, owned, status_of,
     },
 };
-use crate::common::parts::elements;
+use crate::common::{
+    parts::elements,
+    turn_gap::{TurnBoundary, TurnGap},
+};
 
 /// Words of lines that change the state of agents, or of the session.
 pub(super) const CHANGES: &[&str] = &[
@@ -97,10 +100,13 @@ struct AcpSession {
 }
 
 /// An agent.
+#[derive(Default)]
 struct AcpChild {
     root: String,
     id: String,
     has_ended: bool,
+    /// What comes after the end of its turn is of that turn until another begins.
+    gap: TurnGap,
 }
 
 /// Pieces of a text.
@@ -133,7 +139,7 @@ impl AcpConnection {
             && !root.is_empty()
             && !thread.is_empty()
         {
-            let child = AcpChild { root: root.to_owned(), id: thread.to_owned(), has_ended: false };
+            let child = AcpChild { root: root.to_owned(), id: thread.to_owned(), ..AcpChild::default() };
             let placed = (child.root.clone(), Some(child.id.clone()));
             self.roots.entry(child.root.clone()).or_default();
             self.children.insert(session.to_owned(), child);
@@ -158,6 +164,8 @@ impl AcpConnection {
         each: &mut dyn FnMut(&mut Self, &mut Emitter<'_, '_>),
     ) {
         let Some((root, agent)) = self.place(session) else { return };
+        let gap = self.children.get(session).map(|child| child.gap).unwrap_or_default();
+        let sink = &mut gap.sink(sink);
         let mut out =
             Emitter::new(SourceKind::Stream, Clock::Receiver, Claim::Root(Basis::Wire), line.text, sink);
         out.head.session = Some(&root);
@@ -368,7 +376,7 @@ impl AcpConnection {
             let text: ErrorMessage<'_> = parsed(error);
             let text = text.message.filled().map(|text| Value::from(text).to_string());
             let text = text.as_deref().map(|json| RawJson { json, offset: u64::MAX });
-            let evidence = EndEvidence::Notification;
+            let evidence = EndEvidence::of_turn(status);
             out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text });
             let Some(root) = known.roots.get_mut(session) else { return };
             if !has_tokens || root.is_continued {
@@ -503,8 +511,11 @@ impl AcpConnection {
         let ended = state.ended();
         let entry = self.children.entry(child.to_owned());
         let known =
-            entry.or_insert_with(|| AcpChild { root: root.clone(), id: id.clone(), has_ended: false });
+            entry.or_insert_with(|| AcpChild { root: root.clone(), id: id.clone(), ..AcpChild::default() });
         let continues = known.has_ended && state.state.is("running");
+        if state.state.filled().is_some() && ended.is_none() {
+            known.gap.note(TurnBoundary::Begin, line.time);
+        }
         known.has_ended = if state.state.filled().is_some() { ended.is_some() } else { known.has_ended };
         let words = self.row().about;
         let (kind, description) = match words {
@@ -535,17 +546,21 @@ impl AcpConnection {
             if continues {
                 out.emit_made(Fact::TurnStart);
             }
-            let Some(status) = ended else { return out.emit_made(Fact::Activity) };
+            out.emit_made(Fact::Activity);
+            let Some(status) = ended else { return };
             let text: ErrorMessage<'_> = parsed(error);
             let text = text.message.filled().map(|text| Value::from(text).to_string());
             out.emit_made(Fact::AgentEnd(AgentEnd {
                 agent: Some(&id),
                 status,
-                evidence: EndEvidence::Notification,
+                evidence: EndEvidence::of_turn(status),
                 error: text.as_deref().map(|json| RawJson { json, offset: u64::MAX }),
                 ..AgentEnd::default()
             }));
         });
+        if let Some(known) = self.children.get_mut(child).filter(|known| known.has_ended) {
+            known.gap.note(TurnBoundary::End, line.time);
+        }
     }
 
     /// Reads a text from one session to another: the task of an agent, named by the call that started it.

@@ -1,4 +1,4 @@
-//! Cline CLI. Its extension for editors keeps other files, which are not read.
+//! Cline CLI. What its extension for editors kept before is read by [`crate::task_folders`].
 //!
 //! * [`layout`]: the folders of its sessions, its database of them, and the meaning of their paths.
 //! * Dialects: [`messages`] decodes the conversation of a session or of one agent, the primary source, [`rows`] what the

@@ -25,6 +25,7 @@ use super::{
     prompts::emit_prompt,
     tools::{self, first_text},
 };
+use crate::common::turn_gap::{TurnBoundary, TurnGap};
 
 /// Decodes the messages of one connection.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct AppServer {
     sessions: HashMap<String, String>,
     /// Calls whose begin was emitted, with their threads.
     begun: HashSet<(String, String)>,
+    /// Threads that have had a turn: messages after the end of one are of that turn until another begins.
+    gaps: HashMap<String, TurnGap>,
 }
 
 /// One line: a message, or a recorded one.
@@ -171,7 +174,7 @@ const AGENT_CALL: &str = "collabAgentToolCall";
 impl AppServer {
     /// A decoder for the source that `hint` describes.
     pub(super) fn new(_: &Hint) -> Self {
-        Self { sessions: HashMap::new(), begun: HashSet::new() }
+        Self { sessions: HashMap::new(), begun: HashSet::new(), gaps: HashMap::new() }
     }
 
     /// Notes the session of a thread that the server describes.
@@ -295,6 +298,19 @@ impl AppServer {
     }
 }
 
+impl Params<'_> {
+    /// Returns whether a turn begins or ends with a notification.
+    fn boundary(&self, method: &str) -> TurnBoundary {
+        let is_prompt = || self.item.as_ref().is_some_and(|item| item.kind.is("userMessage"));
+        match method {
+            "turn/started" => TurnBoundary::Begin,
+            "turn/completed" => TurnBoundary::End,
+            ITEM_STARTED | ITEM_COMPLETED if is_prompt() => TurnBoundary::Begin,
+            _ => TurnBoundary::Inside,
+        }
+    }
+}
+
 impl Item<'_> {
     /// The threads that the item starts.
     fn children(&self) -> impl Iterator<Item = &str> {
@@ -377,7 +393,9 @@ fn end(turn: &Turn<'_>, out: &mut Emitter<'_, '_>) {
         Some("interrupted") => AgentStatus::Stopped,
         _ => return out.emit(Fact::Activity),
     };
-    let evidence = EndEvidence::Notification;
+    // It was at work until then.
+    out.emit_made(Fact::Activity);
+    let evidence = EndEvidence::of_turn(status);
     let last = turn.items.iter().flatten().rev().find(|item| item.kind.is("agentMessage"));
     let report = last.and_then(|item| item.text).map(|raw| out.line.raw(raw));
     let error = tools::error_message(turn.error).map(|raw| out.line.raw(raw));
@@ -404,14 +422,18 @@ impl LineDecoder for AppServer {
         let Some(session) = self.sessions.get(&thread).cloned() else { return Ok(()) };
         let claim =
             if thread == session { Claim::Root(Basis::Wire) } else { Claim::Agent(&thread, Basis::Wire) };
-        let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, claim, text, sink);
+        let time = message.emitted_at_ms.signed();
+        let method = message.method.get().unwrap_or_default();
+        let gap = self.gaps.entry(thread.clone()).or_default().note(params.boundary(method), time);
+        let mut sink = gap.sink(sink);
+        let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, claim, text, &mut sink);
         out.head.session = Some(&session);
-        out.head.time = message.emitted_at_ms.signed();
+        out.head.time = time;
         if let Some(described) = &params.thread {
             describe(described, &mut out);
             return Ok(());
         }
-        match message.method.get().unwrap_or_default() {
+        match method {
             "turn/completed" => {
                 if let Some(turn) = &params.turn {
                     end(turn, &mut out);
@@ -511,6 +533,7 @@ mod tests {
             r#"r Root(Wire) Some("c") by Some("call_1")"#,
             r#"r Agent("c", Wire) begin exec_command"#,
             r#"r Agent("c", Wire) end Error"#,
+            r#"r Agent("c", Wire) Activity"#,
             r#"r Agent("c", Wire) agent Failed"#,
         ];
         assert_eq!(found, expected);

@@ -14,7 +14,8 @@ use subscope_model::{
     SourceKind, Spawn, SpawnMode,
 };
 
-use super::{rollout::Tokens, tools};
+use super::{lines::Tokens, tools};
+use crate::common::turn_gap::{TurnBoundary, TurnGap};
 
 /// Decodes the printed lines of one process.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Exec {
     session: Option<String>,
     /// Items whose begin was emitted.
     begun: HashSet<String>,
+    /// Lines after the end of a turn are of that turn until another begins.
+    gap: TurnGap,
 }
 
 /// One line.
@@ -81,7 +84,7 @@ pub(super) const OPENS: &str = "\"thread.started\"";
 impl Exec {
     /// A decoder for the source that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { session: hint.session.clone(), begun: HashSet::new() }
+        Self { session: hint.session.clone(), begun: HashSet::new(), gap: TurnGap::default() }
     }
 
     fn item(&mut self, item: &Item<'_>, is_over: bool, out: &mut Emitter<'_, '_>) {
@@ -187,7 +190,15 @@ impl LineDecoder for Exec {
             self.session = Some(thread.to_owned());
         }
         let session = self.session.clone();
-        let mut out = Emitter::new(SourceKind::Stream, Clock::Stream, Claim::Root(Basis::Wire), text, sink);
+        let boundary = match line.kind.get().unwrap_or_default() {
+            "turn.started" => TurnBoundary::Begin,
+            "turn.completed" | "turn.failed" => TurnBoundary::End,
+            _ => TurnBoundary::Inside,
+        };
+        let gap = self.gap.note(boundary, None);
+        let mut sink = gap.sink(sink);
+        let mut out =
+            Emitter::new(SourceKind::Stream, Clock::Stream, Claim::Root(Basis::Wire), text, &mut sink);
         out.head.session = session.as_deref();
         let (evidence, counts_run) = (EndEvidence::Notification, true);
         match line.kind.get().unwrap_or_default() {

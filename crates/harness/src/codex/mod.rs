@@ -1,7 +1,7 @@
 //! OpenAI Codex CLI.
 //!
 //! * [`layout`]: its rollouts, and which of them are of one session.
-//! * Dialects: [`rollout`] decodes the file of one thread, the primary source, [`exec`] what `codex exec --json` prints,
+//! * Dialects: [`rollout`] decodes the file of one thread, the primary source ([`lines`] has its lines), [`exec`] what `codex exec --json` prints,
 //!   [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of its hooks, and [`otel`] OpenTelemetry
 //!   records. [`recognize`] finds the dialect of a line.
 //! * Its forks: [`forks`].
@@ -13,6 +13,7 @@ mod forks;
 mod hook;
 mod hook_support;
 mod layout;
+mod lines;
 mod otel;
 mod prompts;
 mod recognize;

@@ -6,18 +6,17 @@
 //! Versions before 0.32 write no envelope: a line is a payload itself, without a time, and the first one names the thread.
 //! Those without `task_started` (up to 0.98) do not say that a turn has ended: a last text without calls ends it.
 //!
-//! Pitfalls: a child that was forked begins with a copy of its parent's lines, which end where
+//! Pitfalls: what a turn left running is reported after its end, up to seconds later. A child that was forked begins with a copy of its parent's lines, which end where
 //! `subagent_history_start_ordinal` says. A command's typed item may come long after its output, and has more data. In
 //! 0.118 `token_count` repeats itself, and a child that failed ends like one without a message; the parent's rollout
 //! has the reason.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
     Emitter, Hint, LineDecoder, LineError,
-    lenient::{Flag, LineText, Num, Str},
+    lenient::{LineText, Str},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, EndEvidence, EventKind, Fact, Outcome, Parent,
@@ -28,10 +27,16 @@ use subscope_model::{
 use super::{
     forks::name_fork,
     layout::Meta,
+    lines::{
+        AgentOutput, Counts, Item, Line, McpResult, Notification, Opening, Payload, ThreadState, Tokens,
+    },
     prompts::emit_prompt,
     tools::{self, first_text, words},
 };
-use crate::common::emit_failure;
+use crate::common::{
+    emit_failure,
+    turn_gap::{TurnBoundary, TurnGap},
+};
 
 /// Decodes one rollout.
 #[derive(Debug)]
@@ -69,6 +74,8 @@ pub(super) struct Rollout {
     tier: ServiceTier,
     /// Time of the last line that has one: another's, whose time cannot be read, is not before it.
     last_time: Option<i64>,
+    /// Lines after the end of a turn are of that turn until another begins.
+    gap: TurnGap,
 }
 
 /// What responses are billed by.
@@ -91,156 +98,6 @@ impl ServiceTier {
             _ => Self::Other,
         }
     }
-}
-
-/// One line.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Line<'a> {
-    id: Str<'a>,
-    timestamp: Str<'a>,
-    ordinal: Num,
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    payload: Option<&'a RawValue>,
-}
-
-/// `session_meta`, as far as it describes the session.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Opening<'a> {
-    cwd: Str<'a>,
-    cli_version: Str<'a>,
-    subagent_history_start_ordinal: Num,
-}
-
-/// The payload of any other line.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Payload<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    id: Str<'a>,
-    role: Str<'a>,
-    content: Option<&'a RawValue>,
-    summary: Option<&'a RawValue>,
-    name: Str<'a>,
-    call_id: Str<'a>,
-    status: Str<'a>,
-    arguments: Option<&'a RawValue>,
-    input: Option<&'a RawValue>,
-    action: Option<&'a RawValue>,
-    output: Option<&'a RawValue>,
-    item: Option<Item<'a>>,
-    completed_at_ms: Num,
-    model: Str<'a>,
-    service_tier: Str<'a>,
-    response_id: Str<'a>,
-    usage: Option<Tokens>,
-    info: Option<Counts>,
-    message: Option<&'a RawValue>,
-    text: Option<&'a RawValue>,
-    last_agent_message: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    codex_error_info: Option<&'a RawValue>,
-    author: Str<'a>,
-    thread_name: Str<'a>,
-    aggregated_output: Option<&'a RawValue>,
-    stderr: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-}
-
-/// How a call of an MCP server ended.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "PascalCase")]
-struct McpResult<'a> {
-    ok: Option<McpAnswer<'a>>,
-    err: Option<&'a RawValue>,
-}
-
-/// What the MCP server answered.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct McpAnswer<'a> {
-    content: Option<&'a RawValue>,
-    #[serde(rename = "isError", alias = "is_error")]
-    is_error: Flag,
-}
-
-/// A typed item.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Item<'a> {
-    #[serde(rename = "type")]
-    kind: Str<'a>,
-    id: Str<'a>,
-    status: Str<'a>,
-    tool: Str<'a>,
-    content: Option<&'a RawValue>,
-    summary_text: Option<Vec<&'a RawValue>>,
-    aggregated_output: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    receiver_thread_ids: Option<Vec<Str<'a>>>,
-    prompt: Option<&'a RawValue>,
-    model: Str<'a>,
-    #[serde(rename = "kind")]
-    activity: Str<'a>,
-    agent_thread_id: Str<'a>,
-}
-
-/// Tokens: the input holds the cached ones, the output the reasoning ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(super) struct Tokens {
-    input_tokens: Num,
-    cached_input_tokens: Num,
-    cache_write_input_tokens: Num,
-    output_tokens: Num,
-    total_tokens: Num,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct Counts {
-    total_token_usage: Tokens,
-    last_token_usage: Tokens,
-}
-
-impl Tokens {
-    /// Returns the tokens in our kinds.
-    pub(super) fn usage(&self) -> Usage {
-        let number = |field: Num| field.0.unwrap_or(0);
-        let (read, write) = (number(self.cached_input_tokens), number(self.cache_write_input_tokens));
-        let fresh = self.input_tokens.0.map(|input| input.saturating_sub(read).saturating_sub(write));
-        Usage::of_parts([fresh, self.output_tokens.0, Some(read), Some(write)], self.total_tokens.0)
-    }
-}
-
-/// The output of a call that concerns agents.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct AgentOutput<'a> {
-    /// Of a spawn.
-    agent_id: Str<'a>,
-    nickname: Str<'a>,
-    /// Of a wait: state of each thread.
-    status: Option<&'a RawValue>,
-}
-
-/// Status of a thread: a word, or an object with its last message.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct ThreadState<'a> {
-    completed: Option<&'a RawValue>,
-    errored: Option<&'a RawValue>,
-}
-
-/// The notification in a parent's rollout that a child has ended.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Notification<'a> {
-    agent_path: Str<'a>,
-    status: Option<&'a RawValue>,
 }
 
 const NOTIFIES: &str = "<subagent_notification>";
@@ -273,6 +130,7 @@ impl Rollout {
             failure: None,
             tier: ServiceTier::default(),
             last_time: None,
+            gap: TurnGap::default(),
         }
     }
 
@@ -368,6 +226,18 @@ impl Rollout {
             "reasoning" => thought(first_text(payload.summary), &mut out),
             _ => self.response_item(&payload, &mut out),
         }
+    }
+
+    /// Returns whether a turn begins or ends with a line.
+    fn boundary(&self, kind: &str, payload: &Payload<'_>) -> TurnBoundary {
+        let is_begin = match payload.kind.get().unwrap_or_default() {
+            "task_complete" | "turn_aborted" if kind == "event_msg" => return TurnBoundary::End,
+            "task_started" | "user_message" => kind == "event_msg",
+            "item_completed" => payload.item.as_ref().is_some_and(|item| item.kind.is("UserMessage")),
+            // Without records of the begins of turns, what the model says begins one.
+            said => kind == "response_item" && !self.has_tasks && is_of_model(said, payload),
+        };
+        if is_begin { TurnBoundary::Begin } else { TurnBoundary::Inside }
     }
 
     fn event(&mut self, payload: &Payload<'_>, out: &mut Emitter<'_, '_>) {
@@ -572,9 +442,11 @@ impl Rollout {
         let is_of_others = payload.kind.is("agent_message");
         if !is_of_others && (!payload.kind.is("message") || payload.role.is("assistant")) {
             // Results of calls that were open when the turn failed, and book-keeping, may come after its error.
-            let kind = payload.kind.get().unwrap_or_default();
-            let is_own = matches!(kind, "message" | "reasoning") || kind.ends_with("_call");
-            if is_own { self.answers(out) } else { self.has_answered = true }
+            if is_of_model(payload.kind.get().unwrap_or_default(), payload) {
+                self.answers(out)
+            } else {
+                self.has_answered = true
+            }
         }
         match payload.kind.get().unwrap_or_default() {
             "function_call" | "custom_tool_call" | "local_shell_call" | "mcp_tool_call" => {
@@ -668,7 +540,9 @@ impl LineDecoder for Rollout {
         }
         let payload: Payload<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
         let (thread, root) = (self.thread.clone(), self.root.clone());
-        let mut out = self.emitter(&thread, &root, text, time, sink);
+        let gap = self.gap.note(self.boundary(kind, &payload), time);
+        let mut sink = gap.sink(sink);
+        let mut out = self.emitter(&thread, &root, text, time, &mut sink);
         match kind {
             "event_msg" => self.event(&payload, &mut out),
             "response_item" => self.response_item(&payload, &mut out),
@@ -710,6 +584,11 @@ fn mcp_outcome(result: Option<&RawValue>) -> (Option<Outcome>, Option<&RawValue>
         }
         McpResult { .. } => (None, None),
     }
+}
+
+/// Whether the model said or called something.
+fn is_of_model(kind: &str, payload: &Payload<'_>) -> bool {
+    kind == "message" && payload.role.is("assistant") || kind == "reasoning" || kind.ends_with("_call")
 }
 
 fn message(message_id: Option<&str>, text: Option<&RawValue>, out: &mut Emitter<'_, '_>) {
@@ -791,7 +670,9 @@ fn end(
     error: Option<RawJson<'_>>,
     out: &mut Emitter<'_, '_>,
 ) {
-    let evidence = if is_sure { EndEvidence::Notification } else { EndEvidence::LastLine };
+    // It was at work until then.
+    out.emit_made(Fact::Activity);
+    let evidence = if is_sure { EndEvidence::of_turn(status) } else { EndEvidence::LastLine };
     if is_root {
         out.emit_made(Fact::TurnEnd { status, evidence, counts_run: true, text: error.or(report) });
     } else {

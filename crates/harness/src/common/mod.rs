@@ -4,6 +4,7 @@ pub(crate) mod hook_repeats;
 pub(crate) mod late_session;
 pub(crate) mod parts;
 pub(crate) mod tools;
+pub(crate) mod turn_gap;
 
 use subscope_decode::Emitter;
 use subscope_model::{Fact, RawJson, Response};

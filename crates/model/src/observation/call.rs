@@ -113,4 +113,6 @@ pub struct CallEnd<'a> {
     pub left_running: bool,
     /// Whether the model continued before the call had ended: any other reported end takes precedence.
     pub is_provisional: bool,
+    /// Whether the turn that made the call had ended before: the end is no activity of the agent.
+    pub is_late: bool,
 }

@@ -12,6 +12,8 @@ pub enum EndEvidence {
     HookAnswer,
     /// A notification of the harness that the task ended.
     Notification,
+    /// A notification of the harness that its turn was interrupted: somebody or something ordered that.
+    Interruption,
     /// The end that its program published.
     Published,
     /// The result of the call that stopped it.
@@ -35,9 +37,10 @@ pub enum EndEvidence {
 
 impl EndEvidence {
     /// All of them, the strongest first.
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::HookAnswer,
         Self::Notification,
+        Self::Interruption,
         Self::Published,
         Self::StopCall,
         Self::SpawnResult,
@@ -49,6 +52,16 @@ impl EndEvidence {
         Self::Lost,
     ];
 
+    /// Returns the evidence of an end that a harness notes of a turn.
+    pub fn of_turn(status: AgentStatus) -> Self {
+        if status == AgentStatus::Stopped { Self::Interruption } else { Self::Notification }
+    }
+
+    /// Returns its place among all, the strongest first: both kinds of notifications are equally strong.
+    pub fn strength(self) -> Self {
+        if self == Self::Interruption { Self::Notification } else { self }
+    }
+
     /// Returns the evidence of a description.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|evidence| evidence.as_str() == text)
@@ -59,6 +72,7 @@ impl EndEvidence {
         match self {
             Self::HookAnswer => "hook answer",
             Self::Notification => "task notification",
+            Self::Interruption => "turn interrupted",
             Self::Published => "published end",
             Self::StopCall => "stop call",
             Self::SpawnResult => "spawn result",

@@ -146,7 +146,8 @@ impl Recording<'_, '_> {
         }
         let is_root = |id: &Text| self.facts.by_id.get(id) == Some(&ROOT);
         let Some(id) = id.filter(|id| !is_root(id)) else { return };
-        let is_notice = matches!(fact.evidence, EndEvidence::Notification | EndEvidence::IdleNotice);
+        let is_notice =
+            matches!(fact.evidence.strength(), EndEvidence::Notification | EndEvidence::IdleNotice);
         let line_time = self.observation.time.filter(|_| is_notice);
         self.facts.ends.entry(id.clone()).or_default().push(AgentEndFact {
             evidence: fact.evidence,

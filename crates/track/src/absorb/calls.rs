@@ -160,7 +160,7 @@ impl Recording<'_, '_> {
         call.duration_ms = call.duration_ms.max(fact.duration_ms.filter(|_| time.is_none()));
         let basis = basis_of(&self.observation.claim);
         let mut end = CallEndFact::new(kind, fact.outcome, self.actor.map(|by| (by, basis)), time);
-        (end.is_provisional, end.refused) = (fact.is_provisional, fact.refused);
+        (end.is_provisional, end.refused, end.is_late) = (fact.is_provisional, fact.refused, fact.is_late);
         push_new(&mut call.ends, end);
         if let Some(result) = fact.result.filter(|_| self.keep == FactDetail::Payloads) {
             let payloads = call.payloads.get_or_insert_with(Default::default);

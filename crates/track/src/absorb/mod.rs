@@ -10,8 +10,8 @@ use std::cmp::Reverse;
 
 use hashbrown::{HashMap, HashSet};
 use subscope_model::{
-    Basis, Claim, Fact, Millis, Observation, ProcessExit, PromptKind, RawJson, SourceKind, Text, TitleOrigin,
-    stable_hash,
+    Basis, CallEnd, Claim, Fact, Millis, Observation, ProcessExit, PromptKind, RawJson, SourceKind, Text,
+    TitleOrigin, stable_hash,
 };
 
 use crate::facts::{
@@ -475,7 +475,7 @@ impl Recording<'_, '_> {
         if matches!(fact, Fact::TurnEnd { .. }) {
             stream.last_result = stream.last_result.max(Some(place.offset));
         } else if self.actor == Some(ROOT)
-            && matches!(fact, Fact::TurnStart | Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
+            && is_of_run(fact)
             && line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
         {
             if stream.begins.last().is_none_or(|(begin, _)| stream.last_result > Some(*begin)) {
@@ -512,9 +512,15 @@ fn is_own_activity(fact: &Fact<'_>) -> bool {
             | Fact::Thought { .. }
             | Fact::Response(_)
             | Fact::CallBegin(_)
-            | Fact::CallEnd(_)
+            | Fact::CallEnd(CallEnd { is_late: false, .. })
             | Fact::Heartbeat
     )
+}
+
+/// Whether a fact of the root shows that a run of a stream has begun or continues.
+fn is_of_run(fact: &Fact<'_>) -> bool {
+    matches!(fact, Fact::CallEnd(CallEnd { is_late: false, .. }))
+        || matches!(fact, Fact::TurnStart | Fact::Response(_) | Fact::Prompt { .. })
 }
 
 fn basis_of(claim: &Claim<'_>) -> Basis {
@@ -527,9 +533,7 @@ fn basis_of(claim: &Claim<'_>) -> Basis {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{
-        CallBegin, CallEnd, Clock, Outcome, SessionId, SourceId, SourcePosition, Spawn, ToolClass,
-    };
+    use subscope_model::{CallBegin, Clock, Outcome, SessionId, SourceId, SourcePosition, Spawn, ToolClass};
 
     use super::*;
     use crate::{

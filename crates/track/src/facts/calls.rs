@@ -35,6 +35,9 @@ pub(crate) struct CallEndFact {
     pub(crate) refused: bool,
     /// Whether any other reported end takes precedence.
     pub(crate) is_provisional: bool,
+    /// Whether the turn of its call had ended before.
+    #[serde(default)]
+    pub(crate) is_late: bool,
 }
 
 impl CallEndFact {
@@ -45,7 +48,16 @@ impl CallEndFact {
         time: Option<Millis>,
     ) -> Self {
         let (reporter, basis) = by.unwrap_or((AgentRef::MAX, Basis::Unknown));
-        Self { time: time.into(), reporter, basis, kind, outcome, refused: false, is_provisional: false }
+        Self {
+            time: time.into(),
+            reporter,
+            basis,
+            kind,
+            outcome,
+            refused: false,
+            is_provisional: false,
+            is_late: false,
+        }
     }
 
     /// Returns the agent whose lines report it, with the basis of that; `None` if the line names none.
