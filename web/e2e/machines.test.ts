@@ -28,7 +28,7 @@ it("another machine's sessions are listed by its name, and chosen by it", async 
   await expect.poll(ids).toEqual(there);
   expect(await page.locator('[data-testid="session-row"]').first().innerText()).toContain("gpu1");
   // The filter stays in sight while it is set, also when the machine's last session is gone.
-  await near.stop();
+  await near.kill();
   for (const id of there) near.subscope("forget", id);
   near.configure("");
   await near.run();
