@@ -26,8 +26,29 @@ it("another machine's sessions are listed by its name, and chosen by it", async 
   await page.locator('button[aria-label="filters"]').click();
   await page.locator('select[aria-label="machine"]').selectOption("gpu1");
   await expect.poll(ids).toEqual(there);
+  expect(await page.locator('[data-testid="session-row"]').first().innerText()).toContain("gpu1");
+  // The filter stays in sight while it is set, also when the machine's last session is gone.
+  await near.kill();
+  for (const id of there) near.subscope("forget", id);
+  near.configure("");
+  await near.run();
+  await expect.poll(ids).toEqual([]);
+  expect(await page.locator('select[aria-label="machine"]').inputValue()).toBe("gpu1");
+  await page.locator('select[aria-label="machine"]').selectOption("");
+  await expect.poll(ids).toEqual([here]);
+  expect(await page.locator('select[aria-label="machine"]').count()).toBe(0);
+  isQuiet(seen);
+});
+
+it("a session of another machine says whose it is", async () => {
+  const far = await Server.over("c-nested");
+  const near = new Server(await freePort());
+  near.configure(`[[remote]]\nname = "gpu1"\ncommand = ${line(far)}\n`);
+  await near.run();
+  const seen = await look(near, "/");
+  const { page } = seen;
   const row = page.locator('[data-testid="session-row"]').first();
-  expect(await row.innerText()).toContain("gpu1");
+  await expect.poll(() => row.count()).toBe(1);
   await row.click();
   await expect.poll(() => page.locator('[data-testid="machine"]').innerText()).toBe("gpu1");
   expect(await page.locator('[data-testid="agent-row"]').count()).toBeGreaterThan(1);

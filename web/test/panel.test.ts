@@ -57,6 +57,14 @@ describe("requests of the page in an editor's panel", () => {
     expect(sent.filter(({ type }) => type === "cancel")).toEqual([{ type: "cancel", id: 1 }, { type: "cancel", id: 2 }]);
   });
 
+  it("leave the address that the editor keeps alone", () => {
+    const kept: string[] = [];
+    const panel = new Panel(() => undefined, (address) => kept.push(address));
+    panel.keep("/s/x?view=feed");
+    panel.received({ type: "go", address: "/stats" });
+    expect(kept).toEqual(["/s/x?view=feed"]);
+  });
+
   it("are sent after the editor is asked for the first view", () => {
     const { panel, sent } = connected();
     const shown: string[] = [];

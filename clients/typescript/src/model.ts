@@ -441,6 +441,8 @@ export interface RemoteMachine {
   clock_offset_ms: number | null;
   /** Time of the round trip of that measurement. */
   round_trip_ms: number | null;
+  /** Number of its sessions whose texts are not here, or older than their rows: a search may lack hits in them. */
+  unsearched: number | null;
   /** Why it is not connected. */
   error: string | null;
 }
@@ -791,6 +793,8 @@ export interface Hits {
   facets: Facets;
   /** Whether the full text is still being read, so that there may be more. */
   is_indexing: boolean;
+  /** Other machines of the user of which not all texts are here: there may be more. */
+  unsearched?: string[];
 }
 
 /** How a hub runs. */

@@ -266,6 +266,17 @@ async function run() {
   step("a hub that ends is no hub, and not one without agents");
   execFileSync(SUBSCOPE_BIN, ["serve", "--stop"], { env: home.environment, stdio: "ignore" });
   await shows(/subscope: no hub/, "says that the hub has ended");
+
+  step("a window that is loaded anew starts the hub, if the settings say so, and has the panel again with its view");
+  settle("dark", { "subscope.startHub": true });
+  await command("subscope: Open the Page");
+  await (await panel()).evaluate(() => (location.hash = "#/s/release-0000?view=feed"));
+  await sleep(1500);
+  await page.reload({ waitUntil: "domcontentloaded" });
+  await page.waitForSelector(".monaco-workbench", { timeout: 60_000 });
+  await shows(/waits? for you/, "has the hub that the extension has started");
+  const restored = await panel();
+  await until("the panel has its view again", () => restored.evaluate(() => location.hash === "#/s/release-0000?view=feed"));
   assert.deepEqual(wrong, []);
 }
 

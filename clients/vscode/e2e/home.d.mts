@@ -4,6 +4,7 @@ export declare class Home {
   readonly folder: string;
   readonly project: string;
   readonly data: string;
+  readonly environment: NodeJS.ProcessEnv;
   record(): void;
   start(): Promise<void>;
   stop(): Promise<void>;

@@ -3,24 +3,21 @@
 // It runs where the agents run (`extensionKind: workspace`) and asks the hub there over its socket: no port is opened or
 // forwarded. It brings no program and starts none by itself, unless the settings say so.
 
-import { execFile } from "node:child_process";
 import { homedir } from "node:os";
 
 import * as vscode from "vscode";
 
-import { Hub, HubError } from "./hub";
+import { Hub } from "./hub";
 import { jumpAndSay } from "./jump";
 import { Monitor, type View } from "./monitor";
-import { Panel } from "./panel";
+import { keptAddress, Panel, PANEL_TYPE } from "./panel";
 import { dataFolder, findProgram } from "./program";
 import { search } from "./search";
+import { startHub } from "./start";
 import { addressOf, groupsOf, type Node, SessionTree } from "./tree";
 import { inert, sessionRow, statusLine } from "./words";
 
 const INSTALLING = "https://github.com/subscope/subscope#install";
-
-/** Time for a command that starts the hub: it waits until the hub answers. */
-const START_MS = 30_000;
 
 function setting(name: "path" | "dataFolder"): string {
   return vscode.workspace.getConfiguration("subscope").get<string>(name, "").trim();
@@ -103,8 +100,20 @@ class Extension implements vscode.Disposable {
   }
 
   open(address: unknown): void {
-    this.#panel ??= new Panel(this.context.extensionUri, () => this.#monitor.hub, () => (this.#panel = undefined));
-    this.#panel.show(typeof address === "string" ? address : null);
+    (this.#panel ?? this.#made()).show(typeof address === "string" ? address : null);
+  }
+
+  /** Fills a panel again that was open before the window was loaded anew, with the view that it had. */
+  restore(panel: vscode.WebviewPanel, state: unknown): void {
+    // There is one page.
+    if (this.#panel !== undefined) return panel.dispose();
+    this.#made(panel).go(keptAddress(state));
+  }
+
+  #made(restored?: vscode.WebviewPanel): Panel {
+    const made = new Panel(this.context.extensionUri, () => this.#monitor.hub, () => (this.#panel = undefined), restored);
+    this.#panel = made;
+    return made;
   }
 
   openNode(node: Node | undefined): void {
@@ -149,19 +158,7 @@ class Extension implements vscode.Disposable {
   /** Starts the hub as every command does that needs one. */
   async #startHub(): Promise<void> {
     const program = await this.#found();
-    const named = setting("dataFolder");
-    const words = [...(named === "" ? [] : ["--store", this.#store()]), "ls", "--limit", "1", "--json"];
-    const failed = await new Promise<string>((resolve) => {
-      const child = execFile(program, words, { timeout: START_MS }, (error, _, said) => resolve(error ? said.trim() || error.message : ""));
-      child.stdin?.end();
-    });
-    try {
-      // A hub that still reads is there, though the command was given up.
-      await this.#monitor.hub.get("/healthz");
-    } catch (error) {
-      if (error instanceof HubError && error.absence !== "no hub") throw error;
-      throw new Error(failed || "the program has started no hub: there is no session on this machine yet, or SUBSCOPE_NO_AUTOSTART is set");
-    }
+    await startHub(program, setting("dataFolder") === "" ? [] : ["--store", this.#store()], this.#monitor.hub, process.env);
   }
 
   #store = (): string => dataFolder(setting("dataFolder"), process.env, homedir());
@@ -208,6 +205,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     command("install", () => vscode.env.openExternal(vscode.Uri.parse(INSTALLING))),
     command("settings", () => vscode.commands.executeCommand("workbench.action.openSettings", "@ext:subscope.subscope")),
     command("showLog", () => extension.showLog()),
+    vscode.window.registerWebviewPanelSerializer(PANEL_TYPE, {
+      deserializeWebviewPanel: (panel, state: unknown) => Promise.resolve(extension.restore(panel, state)),
+    }),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (change.affectsConfiguration("subscope")) void extension.configured();
     }),

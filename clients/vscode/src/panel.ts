@@ -16,8 +16,23 @@ import { allowed } from "./routes";
 /** Most requests that are under way at once. */
 const MOST = 64;
 
+/** Most characters of an address that is kept. */
+const MOST_ADDRESS = 4096;
+
 /** Headers of the hub's answers that the page reads. */
 const HEADERS = ["content-type", "content-disposition"];
+
+/** The type of the panel, by which the editor finds who restores it. */
+export const PANEL_TYPE = "subscope.page";
+
+/** What the page may use. */
+const options = (page: vscode.Uri): vscode.WebviewOptions => ({ enableScripts: true, localResourceRoots: [page] });
+
+/** Reads the address that a page has had the editor keep; null if there is none. */
+export function keptAddress(state: unknown): string | null {
+  const address = typeof state === "object" && state !== null && "address" in state ? state.address : null;
+  return typeof address === "string" && address.startsWith("/") && address.length <= MOST_ADDRESS ? address : null;
+}
 
 export class Panel {
   readonly #panel: vscode.WebviewPanel;
@@ -31,15 +46,19 @@ export class Panel {
     extension: vscode.Uri,
     private readonly hub: () => Hub,
     ended: () => void,
+    /** A panel of before the window was loaded anew. */
+    restored?: vscode.WebviewPanel,
   ) {
     const page = vscode.Uri.joinPath(extension, "page");
-    this.#panel = vscode.window.createWebviewPanel("subscope.page", "subscope", vscode.ViewColumn.Active, {
-      enableScripts: true,
-      // The page keeps its view and its feed; VS Code's own find works in it.
-      retainContextWhenHidden: true,
-      enableFindWidget: true,
-      localResourceRoots: [page],
-    });
+    this.#panel =
+      restored ??
+      vscode.window.createWebviewPanel(PANEL_TYPE, "subscope", vscode.ViewColumn.Active, {
+        ...options(page),
+        // The page keeps its view and its feed; VS Code's own find works in it.
+        retainContextWhenHidden: true,
+        enableFindWidget: true,
+      });
+    this.#panel.webview.options = options(page);
     this.#panel.iconPath = vscode.Uri.joinPath(page, "assets/icon.svg");
     const { webview } = this.#panel;
     webview.onDidReceiveMessage((message: FromPage) => this.#received(message));
@@ -55,6 +74,11 @@ export class Panel {
   /** Brings the panel to the front, and shows a view if an address of the page is given. */
   show(address: string | null): void {
     this.#panel.reveal();
+    this.go(address);
+  }
+
+  /** Shows a view if an address of the page is given. */
+  go(address: string | null): void {
     if (address === null) return;
     this.#wanted = address;
     if (this.#isReady) this.#go();

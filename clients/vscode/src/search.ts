@@ -32,9 +32,10 @@ const note = (label: string): Found => ({ hit: null, label, alwaysShow: true });
 /** Returns what is listed for words. */
 export async function found(hub: Hub, words: string, signal: AbortSignal): Promise<{ title: string; items: Found[] }> {
   try {
-    const { hits, total, total_floor, is_indexing } = await hub.get<Hits>("/api/v1/search", { q: words, limit: MOST }, signal);
+    const { hits, total, total_floor, is_indexing, unsearched = [] } = await hub.get<Hits>("/api/v1/search", { q: words, limit: MOST }, signal);
     const counted = `${hits.length} of ${total}${total_floor ? " or more" : ""}`;
-    const title = `Search: ${counted}${is_indexing ? "; texts are still being read" : ""}`;
+    const away = unsearched.length > 0 ? `; not all texts of ${inert(unsearched.join(", "))} are here` : "";
+    const title = `Search: ${counted}${is_indexing ? "; texts are still being read" : ""}${away}`;
     return { title, items: hits.length > 0 ? hits.map((hit) => itemOf(hit, Date.now())) : [note("Nothing found")] };
   } catch (error) {
     if (error instanceof HubError && error.status === 404) return { title: "Search", items: [note("The hub has no full-text index")] };

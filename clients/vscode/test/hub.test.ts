@@ -1,4 +1,5 @@
 // The parts that need no editor, against a real hub over its socket: the program is in SUBSCOPE_BIN.
+import { execFileSync } from "node:child_process";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -9,6 +10,7 @@ import { Home, until } from "../e2e/home.mjs";
 import type { Hits, Tree } from "../../../web/src/model";
 import { checkProtocol, look, Monitor, type View } from "../src/monitor";
 import { checkSocket, Hub, HubError } from "../src/hub";
+import { startHub } from "../src/start";
 import { agentRow, needRow, sessionRow, statusLine } from "../src/words";
 
 const program = process.env["SUBSCOPE_BIN"];
@@ -89,6 +91,22 @@ describe.skipIf(!program)("a hub", () => {
     await expect(hub.post("/api/v1/sessions/none/jump")).rejects.toMatchObject({ status: 404 });
     const jumped = await hub.post<{ outcome: string; says: string }>("/api/v1/sessions/release-0000/jump");
     expect(jumped).toMatchObject({ outcome: "not_running" });
+  });
+
+  it("is started where none runs, and the reason is given where none is", { timeout: 60_000 }, async () => {
+    await home.stop();
+    await until("the end is seen", () => last().state === "no hub", 15_000);
+    const start = (environment: NodeJS.ProcessEnv): Promise<void> => startHub(program ?? "", ["--store", home.data], hub, environment);
+    await expect(start({ ...home.environment, SUBSCOPE_NO_AUTOSTART: "1" })).rejects.toThrow("has started no hub");
+    await expect(startHub("/nowhere/subscope", [], hub, home.environment)).rejects.toThrow("ENOENT");
+    await start(home.environment);
+    expect((await hub.get<{ mode: string }>("/healthz")).mode).toBe("background");
+    await until("it is found", () => last().state === "live", 20_000);
+    // One that runs is no reason to start another.
+    await start(home.environment);
+    execFileSync(program ?? "", ["serve", "--stop"], { env: home.environment, stdio: "ignore" });
+    await home.start();
+    await until("that of the test is found", () => last().state === "live", 20_000);
   });
 
   it("that ends is missed, and found again", { timeout: 60_000 }, async () => {

@@ -8,7 +8,8 @@ mod common;
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    path::PathBuf,
+    os::unix::{fs::MetadataExt, process::CommandExt},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -21,6 +22,7 @@ use common::{
 };
 use serde_json::{Value, json as value};
 use subscope_hub::clock;
+use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{env::TestEnv, fixtures::recording, skip};
 
 const SESSION: &str = "59d3cea2-0000-4000-8000-000000000001";
@@ -59,8 +61,8 @@ fn add(near: &TestEnv, far: &TestEnv) {
     near.write("config/subscope/config.toml", text);
 }
 
-/// Sends an event of an agent as a hook of the far machine.
-fn hook(far: &TestEnv, session: &str, agent: &str, event: &str, call: &str) -> String {
+/// What a hook of an agent gets on its input.
+fn payload(session: &str, agent: &str, event: &str, call: &str) -> String {
     let mut payload = value!({
         "session_id": session, "cwd": "/home/user/shop", "hook_event_name": event, "prompt_id": "p",
         "tool_name": "Bash", "tool_use_id": call, "tool_input": {"command": "make"}, "tool_response": {},
@@ -69,7 +71,12 @@ fn hook(far: &TestEnv, session: &str, agent: &str, event: &str, call: &str) -> S
         payload["agent_id"] = agent.into();
         payload["agent_type"] = "Explore".into();
     }
-    let ran = far.run_with_stdin(&["hook"], payload.to_string().as_bytes());
+    payload.to_string()
+}
+
+/// Sends an event of an agent as a hook of the far machine.
+fn hook(far: &TestEnv, session: &str, agent: &str, event: &str, call: &str) -> String {
+    let ran = far.run_with_stdin(&["hook"], payload(session, agent, event, call).as_bytes());
     assert_eq!(told(&ran), (0, ""), "{event}");
     ran.stdout
 }
@@ -341,29 +348,275 @@ fn forgotten_sessions_stay_so_on_either_side() {
     there.end("-TERM");
 }
 
-/// A real sshd on the loopback address, for the far machine's home; ended when dropped.
+#[test]
+fn texts_of_another_machine_are_searched_here_until_they_are_forgotten() {
+    let (near, far) = (env(), env());
+    for scenario in ["c-nested", "b-parallel"] {
+        far.adopt(&recording("2.1.330", scenario));
+    }
+    add(&near, &far);
+    let there = Serving::start(&far, "");
+    there.has_read();
+    let here = Serving::start(&near, "");
+    let found = |serving: &Serving| serving.json("/api/v1/search?q=the&limit=1000");
+    let texts = |found: &Value| {
+        let hits = found["hits"].as_array().unwrap().iter();
+        let mut texts: Vec<String> = hits
+            .map(|hit| {
+                let session = hit["session_id"].as_str().unwrap().trim_start_matches("gpu1~");
+                value!([session, hit["kind"], hit["excerpt"], hit["agent_id"], hit["at_ms"]]).to_string()
+            })
+            .collect();
+        texts.sort();
+        texts
+    };
+    assert_eq!(found(&here)["unsearched"], value!(["gpu1"]), "it says what it did not search");
+    until("all texts are here", || is_caught_up(&here) && found(&here)["unsearched"].is_null());
+    let (own, shown) = (found(&there), found(&here));
+    assert!(texts(&own).len() > 3, "{own}");
+    assert_eq!(texts(&shown), texts(&own));
+    let printed = run(&near, "search the", &[]);
+    assert!(printed.code == Some(0) && !printed.stderr.contains("gpu1"), "{}", printed.stderr);
+    // Of a session that is forgotten there nothing stays here: neither texts, nor rows in the backup.
+    let backup = near.path("data/subscope/backup");
+    let backed_up = || {
+        let store = SqliteStore::open(&backup, Access::Read, "", 0).unwrap();
+        store.session_ids().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    here.end("-TERM");
+    let _ = fs::remove_dir_all(&backup);
+    let here = Serving::start(&near, "");
+    until("there is a backup of all", || backup.join("store.db").exists() && backed_up().len() == 2);
+    let gone = shown["hits"][0]["session_id"].as_str().unwrap().to_owned();
+    there.end("-TERM");
+    run(&far, &format!("forget {}", gone.trim_start_matches("gpu1~")), &[]).success();
+    let there = Serving::start(&far, "");
+    until("it is gone", || here.tree(&gone).is_none());
+    until("its texts are gone", || !found(&here).to_string().contains(&gone));
+    until("it is gone from the backup", || {
+        // A search has the index brought up to date, and the store maintained.
+        found(&here);
+        !backed_up().contains(&gone) && backed_up().len() == 1
+    });
+    assert_eq!(fs::read_dir(near.path("data/subscope/remote-texts")).unwrap().count(), 1);
+    // Nor of one that is forgotten here, which is not asked for again.
+    let other = found(&here)["hits"][0]["session_id"].as_str().unwrap().to_owned();
+    here.end("-TERM");
+    run(&near, &format!("forget {other}"), &[]).success();
+    let here = Serving::start(&near, "");
+    until("it is connected", || is_caught_up(&here) && found(&here)["unsearched"].is_null());
+    assert_eq!((&found(&here)["hits"], sessions(&here).len()), (&value!([]), 0));
+    assert_eq!(fs::read_dir(near.path("data/subscope/remote-texts")).unwrap().count(), 0);
+    // A cut line is said by name.
+    fs::write(cut_file(&far), "").unwrap();
+    kill_line(&far);
+    until("the cut is said", || found(&here)["unsearched"] == value!(["gpu1"]));
+    let printed = run(&near, "search the", &[]);
+    assert!(printed.stderr.contains("not all texts of gpu1 are here"), "{}", printed.stderr);
+    here.end("-TERM");
+    there.end("-TERM");
+}
+
+#[test]
+fn level_below_text_sends_no_texts_and_says_so() {
+    let (near, far) = (env(), env());
+    far.adopt(&recording("2.1.330", "c-nested"));
+    add(&near, &far);
+    let config = near.path("config/subscope/config.toml");
+    let text = fs::read_to_string(&config).unwrap() + "content = \"titles\"\n";
+    fs::write(config, text).unwrap();
+    let there = Serving::start(&far, "");
+    there.has_read();
+    let here = Serving::start(&near, "");
+    until("it comes", || is_caught_up(&here) && sessions(&here).len() == 1);
+    let found = here.json("/api/v1/search?q=the");
+    assert_eq!((&found["hits"], &found["unsearched"]), (&value!([]), &value!(["gpu1"])));
+    assert!(!near.path("data/subscope/remote-texts").exists());
+    here.end("-TERM");
+    there.end("-TERM");
+    // Nor does the other side send them to one that asks nevertheless.
+    let mut line = StdioLine::start(&far);
+    line.next();
+    line.send(
+        &value!({"line": "start", "schema": "subscope.remote/1", "content": "titles", "store": "", "rev": 0}),
+    );
+    line.send(&value!({"line": "texts", "session": SESSION}));
+    let answer = loop {
+        let next = line.next();
+        if next["line"] == "texts" {
+            break next;
+        }
+    };
+    assert_eq!((&answer["texts"], &answer["is_last"]), (&value!([]), &value!(true)));
+    line.end();
+}
+
+#[test]
+fn damaged_row_is_asked_for_again() {
+    let (near, far) = (env(), env());
+    far.adopt(&recording("2.1.330", "c-nested"));
+    add(&near, &far);
+    let there = Serving::start(&far, "");
+    there.has_read();
+    let here = Serving::start(&near, "");
+    until("it comes", || is_caught_up(&here) && sessions(&here).len() == 1);
+    let session = sessions(&here)[0]["id"].as_str().unwrap().to_owned();
+    let whole = here.tree(&session).unwrap();
+    // Far enough from the position that it would not be sent again.
+    let store = near.path("data/subscope/store.db");
+    here.end("-TERM");
+    {
+        let db = rusqlite::Connection::open(&store).unwrap();
+        let position = "UPDATE meta SET value = json_array(json_extract(value, '$[0]'), json_extract(value, '$[1]') + 1000000)
+            WHERE key = 'remote/gpu1'";
+        assert_eq!(db.execute(position, []).unwrap(), 1);
+        assert_eq!(db.execute("UPDATE trees SET body = zeroblob(length(body))", []).unwrap(), 1);
+    }
+    let here = Serving::start(&near, "");
+    until("it is whole again", || {
+        here.tree(&session).is_some_and(|tree| essence(tree) == essence(whole.clone()))
+    });
+    here.end("-TERM");
+    there.end("-TERM");
+}
+
+/// A Unix user made for this test, whose home is that of an environment, with a copy of the program; removed when dropped.
+struct UnixUser {
+    name: String,
+    uid: u32,
+    gid: u32,
+    home: PathBuf,
+    program: PathBuf,
+}
+
+impl UnixUser {
+    /// Makes it, and gives it all files of the environment; `None` where that is not possible, which is recorded.
+    fn make(env: &TestEnv, letter: char) -> Option<Self> {
+        if !fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+            skip::not_here("only root makes Unix users");
+            return None;
+        }
+        if !Path::new("/usr/bin/curl").exists() {
+            skip::missing_tool("curl");
+            return None;
+        }
+        let name = format!("subs{}{letter}", std::process::id());
+        let mut command = Command::new("/usr/sbin/useradd");
+        command.args(["--no-create-home", "--password", "*", "--shell", "/bin/sh", "--home-dir"]);
+        if !command.arg(env.home()).arg(&name).output().is_ok_and(|made| made.status.success()) {
+            skip::missing_tool("useradd");
+            return None;
+        }
+        let id = |option: &str| {
+            let printed = Command::new("id").args([option, name.as_str()]).output().unwrap().stdout;
+            String::from_utf8(printed).unwrap().trim().parse().unwrap()
+        };
+        let program = env.path("bin/subscope");
+        fs::create_dir_all(env.path("bin")).unwrap();
+        fs::copy(env.command().get_program(), &program).unwrap();
+        let user = Self { uid: id("-u"), gid: id("-g"), home: env.home(), program, name };
+        user.own(env.root());
+        Some(user)
+    }
+
+    /// Makes it the owner of a folder and of all below it.
+    fn own(&self, folder: &Path) {
+        let owner = format!("{}:{}", self.uid, self.gid);
+        assert!(Command::new("chown").args(["-R", &owner]).arg(folder).status().unwrap().success());
+    }
+
+    /// The program, as the user has it after a login.
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().current_dir(&self.home).args(words.split_whitespace());
+        command.env("HOME", &self.home).env("PATH", "/usr/bin:/bin").env("LANG", "C.UTF-8");
+        command.uid(self.uid).gid(self.gid);
+        command
+    }
+
+    fn run(&self, words: &str, stdin: &[u8]) -> String {
+        let ran = subscope_testkit::env::run(self.command(words), stdin);
+        assert!(ran.code == Some(0), "{words}: {ran:?}");
+        ran.stdout
+    }
+
+    /// Asks a hub of this user, which answers nobody else; null if it does not answer so.
+    fn ask(&self, hub: &Serving, path: &str) -> Value {
+        let mut command = Command::new("/usr/bin/curl");
+        command
+            .uid(self.uid)
+            .gid(self.gid)
+            .args(["-sf", "-m", "10"])
+            .arg(format!("http://{}{path}", hub.address));
+        let answer = command.output().unwrap();
+        if answer.status.success() { serde_json::from_slice(&answer.stdout).unwrap() } else { Value::Null }
+    }
+
+    fn hook(&self, session: &str, agent: &str, event: &str) {
+        self.run("hook", payload(session, agent, event, "").as_bytes());
+    }
+
+    /// Signals its processes with a word in their command lines; returns how many these are.
+    fn signal(&self, signal: &str, word: &str) -> usize {
+        let mut signaled = 0;
+        for process in fs::read_dir("/proc").unwrap().flatten() {
+            let is_own = process.metadata().is_ok_and(|process| process.uid() == self.uid);
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            if is_own && String::from_utf8_lossy(&line).contains(word) {
+                let pid = process.file_name().to_string_lossy().into_owned();
+                signaled +=
+                    usize::from(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+            }
+        }
+        signaled
+    }
+}
+
+impl Drop for UnixUser {
+    fn drop(&mut self) {
+        self.signal("-KILL", "");
+        let began = clock::tick();
+        // Until its processes are gone.
+        while !Command::new("/usr/sbin/userdel")
+            .arg(&self.name)
+            .output()
+            .is_ok_and(|gone| gone.status.success())
+        {
+            if began.elapsed() > LIMIT {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// A real sshd on the loopback address, into which one user logs in; ended when dropped.
 struct Sshd {
-    child: Child,
+    program: &'static str,
     config: PathBuf,
+    port: u16,
+    child: Option<Child>,
 }
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }
 
 impl Sshd {
-    /// Starts it; `None` where there is none, which is recorded. Whoever has the key runs the far machine's script, as a
-    /// forced command, so that another home is that of a login.
-    fn start(near: &TestEnv, far: &TestEnv) -> Option<Self> {
-        let program = ["/usr/sbin/sshd", "/usr/lib/ssh/sshd", "/usr/local/sbin/sshd"];
-        let Some(program) = program.into_iter().find(|program| PathBuf::from(program).exists()) else {
+    /// Starts it; `None` where there is none, which is recorded. `here` logs in as `there` with the name `gpu1` of its own
+    /// `~/.ssh/config`.
+    fn start(near: (&TestEnv, &UnixUser), far: (&TestEnv, &UnixUser)) -> Option<Self> {
+        let programs = ["/usr/sbin/sshd", "/usr/lib/ssh/sshd", "/usr/local/sbin/sshd"];
+        let Some(program) = programs.into_iter().find(|program| Path::new(program).exists()) else {
             skip::missing_tool("sshd");
             return None;
         };
-        let [host_key, key] = ["host", "key"].map(|name| far.path(name));
+        let ((near, here), (far, there)) = (near, far);
+        let ssh = near.home().join(".ssh");
+        fs::create_dir_all(&ssh).unwrap();
+        let (host_key, key) = (far.path("host"), ssh.join("id"));
         for path in [&host_key, &key] {
             let mut command = Command::new("ssh-keygen");
             command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path);
@@ -372,90 +625,176 @@ impl Sshd {
                 return None;
             }
         }
-        let public = fs::read_to_string(key.with_extension("pub")).unwrap();
-        let forced = format!("command=\"{}\" {public}", far.path("login.sh").display());
-        let keys = far.write("authorized_keys", forced);
-        let script = script(far);
-        let login = far.write(
-            "login.sh",
-            format!("#!/bin/sh\nset -- $SSH_ORIGINAL_COMMAND\nshift\nexec '{}' \"$@\"\n", script.display()),
-        );
-        fs::set_permissions(&login, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let keys = far.path("authorized_keys");
+        fs::copy(key.with_extension("pub"), &keys).unwrap();
         // A free port: sshd takes none by itself.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = far.write(
             "sshd_config",
             format!(
                 "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-                 StrictModes no\nPasswordAuthentication no\nUsePAM no\nPermitRootLogin yes\nPrintMotd no\n",
+                 StrictModes no\nPasswordAuthentication no\nUsePAM no\nPrintMotd no\nSetEnv PATH={}:/usr/bin:/bin\n",
                 host_key.display(),
-                keys.display()
+                keys.display(),
+                there.program.parent().unwrap().display()
+            ),
+        );
+        near.write(
+            "home/.ssh/config",
+            format!(
+                "Host gpu1\n  HostName 127.0.0.1\n  Port {port}\n  User {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
+                 StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
+                there.name,
+                key.display()
             ),
         );
         // It separates privileges in a folder that a package makes at boot.
         let _ = fs::create_dir_all("/run/sshd");
-        let mut command = Command::new(program);
-        command
-            .args(["-D", "-e", "-f"])
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        let mut sshd = Self { child, config: near.path("ssh_config") };
-        let user = std::process::Command::new("id").arg("-un").output().unwrap().stdout;
-        let text = format!(
-            "Host gpu1\n  HostName 127.0.0.1\n  Port {port}\n  User {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-             StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
-            String::from_utf8_lossy(&user).trim(),
-            key.display()
-        );
-        fs::write(&sshd.config, text).unwrap();
+        here.own(near.root());
+        there.own(far.root());
+        let mut sshd = Self { program, config, port, child: None };
+        if sshd.listen() {
+            return Some(sshd);
+        }
+        skip::not_here("sshd does not start");
+        None
+    }
+
+    /// Has it listen; returns whether it does.
+    fn listen(&mut self) -> bool {
+        let mut command = Command::new(self.program);
+        command.args(["-D", "-e", "-f"]).arg(&self.config).stdin(Stdio::null()).stderr(Stdio::null());
+        let child = self.child.insert(command.spawn().unwrap());
         let began = clock::tick();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if sshd.child.try_wait().unwrap().is_some() || began.elapsed() > LIMIT {
-                skip::not_here("sshd does not start as this user");
-                return None;
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            if child.try_wait().unwrap().is_some() || began.elapsed() > LIMIT {
+                return false;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        Some(sshd)
+        true
+    }
+
+    /// Ends it; connections stay.
+    fn end(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
+/// Another build of a program: with another version in it.
+fn newer_build(program: &Path) -> (PathBuf, String) {
+    let version = env!("CARGO_PKG_VERSION");
+    let newer =
+        format!("{}{}", &version[..version.len() - 1], if version.ends_with('9') { '8' } else { '9' });
+    let path = program.with_file_name("newer");
+    let edit = format!("s/{}/{newer}/g", version.replace('.', "\\."));
+    let mut command = Command::new("sed");
+    command.env("LC_ALL", "C").arg(edit).arg(program).stdout(fs::File::create(&path).unwrap());
+    assert!(command.status().unwrap().success());
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    (path, newer)
+}
+
 #[test]
-fn line_of_a_real_sshd_is_cut_and_comes_back() {
+fn two_users_are_two_machines_over_a_real_sshd() {
     let (near, far) = (env(), env());
-    let Some(mut sshd) = Sshd::start(&near, &far) else { return };
     far.adopt(&recording("2.1.330", "c-nested"));
-    let there = Serving::start(&far, "");
-    there.has_read();
-    hook(&far, SESSION, "a111", "SubagentStart", "");
-    // As `ssh = "gpu1"` starts it, with this test's keys instead of the user's.
-    let config = sshd.config.display().to_string();
-    let words =
-        ["ssh", "-F", &config, "-T", "-o", "BatchMode=yes", "--", "gpu1", "subscope", "serve", "--stdio"];
-    let added = near.run(&[&["remote", "add", "gpu1", "--"], words.as_slice()].concat());
-    assert_eq!(added.code, Some(0), "{}", added.stderr);
-    let tested = run(&near, "remote test gpu1", &[]);
-    assert_eq!(tested.code, Some(0), "{}", tested.stderr);
-    let here = Serving::start(&near, "");
-    until("it is live", || row(&here, SESSION).is_some_and(|row| row["running"] == 1));
-    // Both the listener and the connection end.
-    fs::write(cut_file(&far), "").unwrap();
-    kill_line(&far);
-    until("the cut is seen", || row(&here, SESSION).is_some_and(|row| row["last_heard_ms"].is_number()));
-    sshd.child.kill().unwrap();
-    sshd.child.wait().unwrap();
-    hook(&far, SESSION, "a222", "SubagentStart", "");
-    let mut command = Command::new("/usr/sbin/sshd");
-    command.args(["-D", "-e", "-f"]).arg(far.path("sshd_config")).stdin(Stdio::null()).stderr(Stdio::null());
-    sshd.child = command.spawn().unwrap();
-    fs::remove_file(cut_file(&far)).unwrap();
-    until("both are at work", || row(&here, SESSION).is_some_and(|row| row["running"] == 2));
-    assert_same(&here, &there);
+    near.adopt(&recording("2.1.330", "d-background"));
+    near.write(
+        "home/.config/subscope/config.toml",
+        "[[remote]]\nname = \"gpu1\"\nssh = \"gpu1\"\nsilence = \"2s\"\n",
+    );
+    let (Some(user), Some(there)) = (UnixUser::make(&near, 'n'), UnixUser::make(&far, 'f')) else { return };
+    let Some(mut sshd) = Sshd::start((&near, &user), (&far, &there)) else { return };
+    let serve = || Serving::start_as(user.command("serve --listen 127.0.0.1:0"));
+    let sessions = |here: &Serving| {
+        user.ask(here, "/api/v1/sessions?limit=1000")["sessions"].as_array().cloned().unwrap_or_default()
+    };
+    let row =
+        |here: &Serving, id: &str| sessions(here).into_iter().find(|row| row["id"] == format!("gpu1~{id}"));
+    let machine = |here: &Serving| user.ask(here, "/healthz")["remotes"][0].clone();
+    let is_caught_up =
+        |here: &Serving| machine(here)["is_connected"] == true && machine(here)["is_caught_up"] == true;
+    let tree = |here: &Serving, id: &str| user.ask(here, &format!("/api/v1/sessions/gpu1~{id}/tree"));
+    let running = |here: &Serving| row(here, SESSION).map(|row| row["running"].clone());
+    let is_unheard = |here: &Serving| {
+        row(here, SESSION).is_some_and(|row| row["last_heard_ms"].is_number() && row["running"] == 0)
+    };
+    let here = serve();
+    until("both machines are in one list", || is_caught_up(&here) && sessions(&here).len() == 2);
+    there.hook(SESSION, "a111", "SubagentStart");
+    until("the first agent is shown", || running(&here) == Some(value!(1)));
+    // The line is silent: the program on this side hangs, then the one on the other side.
+    assert!(user.signal("-STOP", "ssh") > 0);
+    there.hook(SESSION, "a222", "SubagentStart");
+    until("the silence is seen", || is_unheard(&here));
+    until("the second agent is shown", || running(&here) == Some(value!(2)));
+    assert!(there.signal("-STOP", "sshd") > 0);
+    there.hook(SESSION, "a222", "SubagentStop");
+    until("the silence of the other side is seen", || is_unheard(&here));
+    until("the end of the second agent is shown", || running(&here) == Some(value!(1)));
+    there.signal("-CONT", "sshd");
+    // The line is cut.
+    sshd.end();
+    assert!(there.signal("-KILL", "sshd") > 0);
+    until("the cut is seen", || is_unheard(&here));
+    there.hook(SESSION, "a111", "SubagentStop");
+    there.hook(SESSION, "a333", "SubagentStart");
+    there.hook("session-of-meanwhile", "b1", "SubagentStart");
+    thread::sleep(Duration::from_millis(500));
+    assert!(is_unheard(&here), "nothing is at work while it is cut");
+    assert!(sshd.listen());
+    until("what came meanwhile is shown", || {
+        is_caught_up(&here)
+            && running(&here) == Some(value!(1))
+            && row(&here, "session-of-meanwhile").is_some()
+    });
+    // Both hubs are killed.
+    let mut killed = here;
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    assert!(there.signal("-KILL", "--background") > 0);
+    let here = serve();
+    there.hook(SESSION, "a444", "SubagentStart");
+    until("the agent of after the kills is shown", || running(&here) == Some(value!(2)));
+    // Another build takes the place of the program there.
+    let (newer, version) = newer_build(&there.program);
+    there.own(far.root());
+    fs::rename(newer, &there.program).unwrap();
+    until("it comes back as another version", || {
+        is_caught_up(&here) && machine(&here)["version"] == version.as_str()
+    });
+    there.hook(SESSION, "a444", "SubagentStop");
+    there.hook(SESSION, "a555", "SubagentStart");
+    until("the agent of the new version is shown", || {
+        tree(&here, SESSION)["agents"]
+            .as_array()
+            .is_some_and(|agents| agents.iter().any(|agent| agent["id"] == "a555"))
+    });
+    // Nothing is missing, twice, or at work that is not.
+    let listed = json(&there.run("ls --json --limit 1000", b""));
+    let ids = |rows: &[Value]| {
+        let mut ids: Vec<String> = rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let listed = listed["sessions"].as_array().unwrap().clone();
+    let mut expected: Vec<String> = ids(&listed).iter().map(|id| format!("gpu1~{id}")).collect();
+    expected.extend(ids(&sessions(&here)).into_iter().filter(|id| !id.contains('~')));
+    expected.sort();
+    assert_eq!((ids(&sessions(&here)), expected.len()), (expected.clone(), 4));
+    for id in ids(&listed) {
+        let own = || essence(json(&there.run(&format!("tree {id} --json"), b"")));
+        until(&id, || {
+            let shown = tree(&here, &id);
+            shown.is_object() && essence(shown) == own()
+        });
+    }
     here.end("-TERM");
-    there.end("-TERM");
+    there.run("serve --stop", b"");
 }
 
 /// A running `serve --stdio`.

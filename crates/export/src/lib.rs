@@ -42,7 +42,7 @@ pub use otlp::{
 };
 pub use redact::{Mask, Redacted, redact};
 pub use session_export::{ExportPage, ExportSource, write_export};
-pub use snapshot::{SnapshotHead, snapshot, snapshot_line, tombstone};
+pub use snapshot::{SnapshotHead, masked_line, reduced_texts, snapshot, snapshot_line, tombstone};
 pub use trace::{trace, write_trace};
 
 /// Returns the JSON value of a payload; `None` if its source cannot be read any more.

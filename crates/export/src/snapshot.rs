@@ -5,6 +5,7 @@
 
 use std::io;
 
+use serde::Serialize;
 use subscope_model::{
     Actor, Agent, AgentId, ContentLevel, Liveness, LivenessKind, Problem, SNAPSHOT_SCHEMA, Session,
     SessionId, SessionRow, Snapshot, SnapshotText, Summary, Text, ToolCall, ToolUseId, Tree, stable_hash,
@@ -39,11 +40,6 @@ pub struct SnapshotHead {
 /// Returns the snapshot of a session, reduced to the level of `head`. Secrets are masked by [`snapshot_line`].
 pub fn snapshot(head: SnapshotHead, row: &SessionRow, tree: &Tree, texts: Vec<SnapshotText>) -> Snapshot {
     let SnapshotHead { machine, rev, day, time_zone, project, level } = head;
-    let texts = texts.into_iter().map(|text| SnapshotText {
-        agent_id: safe_id(&text.agent_id),
-        text: cut_bytes(&text.text, PASSAGE_BYTES),
-        ..text
-    });
     Snapshot {
         schema: SNAPSHOT_SCHEMA.into(),
         machine,
@@ -55,9 +51,19 @@ pub fn snapshot(head: SnapshotHead, row: &SessionRow, tree: &Tree, texts: Vec<Sn
         level,
         row: reduced_row(level, row),
         tree: Some(reduced_tree(level, tree)),
-        // Deletions of passages that were sent at a higher level leave at every level.
-        texts: texts.filter(|text| text.deleted || level == ContentLevel::Text).collect(),
+        texts: reduced_texts(level, texts),
     }
+}
+
+/// Returns passages at a level: shortened to some kilobytes, or none. Secrets are masked by [`masked_line`].
+pub fn reduced_texts(level: ContentLevel, texts: Vec<SnapshotText>) -> Vec<SnapshotText> {
+    let reduced = texts.into_iter().map(|text| SnapshotText {
+        agent_id: safe_id(&text.agent_id),
+        text: cut_bytes(&text.text, PASSAGE_BYTES),
+        ..text
+    });
+    // Deletions of passages that were sent at a higher level leave at every level.
+    reduced.filter(|text| text.deleted || level == ContentLevel::Text).collect()
 }
 
 /// Returns the snapshot that removes a session.
@@ -85,8 +91,16 @@ pub fn tombstone(head: SnapshotHead, session: &SessionId) -> Snapshot {
 /// # Errors
 /// Errors of the writer.
 pub fn snapshot_line(snapshot: &Snapshot, out: impl io::Write) -> io::Result<()> {
+    masked_line(snapshot, out)
+}
+
+/// Writes a value as one line of JSON, with the secrets in its strings masked.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn masked_line(value: &impl Serialize, out: impl io::Write) -> io::Result<()> {
     let mut masked = Redacted::new(out);
-    serde_json::to_writer(&mut masked, snapshot)?;
+    serde_json::to_writer(&mut masked, value)?;
     masked.finish()?.write_all(b"\n")
 }
 

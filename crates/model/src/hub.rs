@@ -293,6 +293,9 @@ pub struct Hits {
     /// Whether the full text is still being read, so that there may be more.
     #[serde(default)]
     pub is_indexing: bool,
+    /// Other machines of the user of which not all texts are here: there may be more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsearched: Vec<Text>,
 }
 
 /// A found passage.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ContentLevel, Millis, Ordered, SessionId, Snapshot, Text, Tree};
+use crate::{ContentLevel, Millis, Ordered, SessionId, Snapshot, SnapshotText, Text, Tree};
 
 /// Schema version of [`RemoteLine`] and [`RemoteRequest`].
 pub const REMOTE_SCHEMA: &str = "subscope.remote/1";
@@ -56,6 +56,17 @@ pub enum RemoteLine {
         /// Time of the answer, by the clock of this machine.
         now_ms: Millis,
     },
+    /// A part of the answer to [`RemoteRequest::Texts`].
+    Texts {
+        /// The session, as it is named there.
+        session: SessionId,
+        /// Its passages, in the order of their lines.
+        texts: Vec<SnapshotText>,
+        /// Whether it is the last part.
+        is_last: bool,
+        /// Why they cannot be read now; it is the last part then.
+        unread: Option<Text>,
+    },
     /// The answer to [`RemoteRequest::Stop`].
     Stop {
         /// Number of the request.
@@ -89,6 +100,11 @@ pub enum RemoteRequest {
     Clock {
         /// Time of the request.
         asked_ms: Millis,
+    },
+    /// Asks for the passages of a session, to search them here; only at the level `text`.
+    Texts {
+        /// The session, as it is named there.
+        session: SessionId,
     },
     /// Orders a subagent to stop.
     Stop {
@@ -125,8 +141,19 @@ pub struct RemoteMachine {
     pub clock_offset_ms: Option<Millis>,
     /// Time of the round trip of that measurement.
     pub round_trip_ms: Option<Millis>,
+    /// Number of its sessions whose texts are not here, or older than their rows: a search may lack hits in them. `None`
+    /// if that is not known, or its texts stay there (`content`).
+    #[serde(default)]
+    pub unsearched: Option<u64>,
     /// Why it is not connected.
     pub error: Option<Text>,
+}
+
+impl RemoteMachine {
+    /// Whether all that was said there is found by a search here.
+    pub fn is_searched(&self) -> bool {
+        self.is_connected && self.is_caught_up && self.unsearched == Some(0)
+    }
 }
 
 /// Schema version of [`RemoteMachines`].

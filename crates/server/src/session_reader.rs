@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use subscope_hub::{AskError, ReplyCallback, clock};
-use subscope_model::{EventRecord, Millis, Payload, SessionDetail, SessionId, Tree};
+use subscope_model::{EventRecord, Millis, Payload, SessionDetail, SessionId, Text, Tree};
 use subscope_query::{Queries, QueryResult};
 use tokio::time::timeout;
 
@@ -133,6 +133,11 @@ impl QuestionServer for AppState {
         let Some(index) = &self.indexer else { return false };
         let caught_up = timeout(INDEX_TIMEOUT, ask(|reply| index(IndexRequest::Texts(reply)))).await;
         !matches!(caught_up, Ok(Ok(())))
+    }
+
+    fn unsearched(&self) -> Vec<Text> {
+        let machines = self.remotes.as_ref().map(|read| read()).unwrap_or_default();
+        machines.into_iter().filter(|machine| !machine.is_searched()).map(|machine| machine.name).collect()
     }
 
     fn drawn_until(&self) -> Option<Millis> {

@@ -71,6 +71,7 @@ keys! {
     "show" UnfoldAll "R zR" "unfold all; again: into calls" [(Char('R'), NONE)]
     "show" Sort "S" "sort siblings" [(Char('S'), NONE)]
     "show" Filter "F" "filter agents, events, days" [(Char('F'), NONE)]
+    "show" Machine "H" "sessions of one other machine" [(Char('H'), NONE)]
     "show" Scope "A" "choose whose events" [(Char('A'), NONE)]
     "show" ZoomIn "+" "zoom in" [(Char('+'), NONE), (Char('='), NONE)]
     "show" ZoomOut "-" "zoom out" [(Char('-'), NONE)]

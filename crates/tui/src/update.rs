@@ -198,6 +198,7 @@ fn act(state: &mut UiState, action: keys::Action) -> Vec<Effect> {
             return reports::choose_range(state, range);
         }
         A::Filter => display::next_filter(state),
+        A::Machine => display::next_machine(state),
         A::Scope => display::next_scope(state),
         A::ZoomIn => display::zoom(state, state.timeline_view.zoom.saturating_add(1)),
         A::ZoomOut => display::zoom(state, state.timeline_view.zoom.saturating_sub(1)),
@@ -346,7 +347,7 @@ pub fn refresh(state: &mut UiState) {
     if state.dirty.sessions {
         let before = state.sessions.selected.clone();
         state.sessions.rebuild(&state.trees);
-        state.inbox = Inbox::of(&state.sessions.rows, &state.looks, state.now_ms);
+        state.inbox = Inbox::of(state.sessions.all_rows(), &state.looks, state.now_ms);
         state.dirty.sessions = false;
         if state.sessions.selected != before {
             state.selected_call = None;

@@ -14,12 +14,19 @@ const EMPTY = [204, 205, 304];
 
 export class Panel {
   #post: (message: FromPage) => void;
+  #keep: (address: string) => void;
   #waiting = new Map<number, Waiting>();
   #next = 1;
   #shows: (address: string) => void = () => undefined;
 
-  constructor(post: (message: FromPage) => void) {
+  constructor(post: (message: FromPage) => void, keep: (address: string) => void = () => undefined) {
     this.#post = post;
+    this.#keep = keep;
+  }
+
+  /** Has the editor keep an address, which it shows again after its window was loaded anew. */
+  keep(address: string): void {
+    this.#keep(address);
   }
 
   /** Calls `shows` with each address that the editor wants to see, and asks for the first one. */
@@ -92,13 +99,16 @@ export class Panel {
   }
 }
 
-declare function acquireVsCodeApi(): { postMessage(message: unknown): void };
+declare function acquireVsCodeApi(): { postMessage(message: unknown): void; setState(state: unknown): void };
 
 function connected(): Panel | null {
   // The mark that the extension puts into the document.
   if (document.documentElement.dataset["host"] !== "panel") return null;
   const editor = acquireVsCodeApi();
-  const made = new Panel((message) => editor.postMessage(message));
+  const made = new Panel(
+    (message) => editor.postMessage(message),
+    (address) => editor.setState({ address }),
+  );
   addEventListener("message", ({ data }: MessageEvent<ToPage>) => made.received(data));
   return made;
 }

@@ -135,6 +135,7 @@ class Router {
       this.#forget();
       this.#depth = Math.max(0, this.#depth - 1);
       this.route = read(location);
+      this.#keep();
     });
     addEventListener("pagehide", () => this.#write());
     // In a panel, before the editor: it takes every click on a link for its own.
@@ -148,6 +149,12 @@ class Router {
     this.route = own({ ...HOME, ...to });
     history.pushState(null, "", href(this.route));
     this.#depth += 1;
+    this.#keep();
+  }
+
+  /** In a panel, has the editor keep the address. */
+  #keep(): void {
+    panel?.keep(href(this.route).slice(1));
   }
 
   /** Goes back in the history, or to the start if there is no earlier entry. */
@@ -175,6 +182,7 @@ class Router {
     this.#forget();
     this.#writtenAt = performance.now();
     history.replaceState(null, "", href(this.route));
+    this.#keep();
   }
 
   #forget(): void {

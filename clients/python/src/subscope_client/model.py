@@ -434,6 +434,8 @@ class RemoteMachine(TypedDict):
     clock_offset_ms: int | None
     # Time of the round trip of that measurement.
     round_trip_ms: int | None
+    # Number of its sessions whose texts are not here, or older than their rows: a search may lack hits in them.
+    unsearched: int | None
     # Why it is not connected.
     error: str | None
 
@@ -802,6 +804,8 @@ class Hits(TypedDict):
     facets: Facets
     # Whether the full text is still being read, so that there may be more.
     is_indexing: bool
+    # Other machines of the user of which not all texts are here: there may be more.
+    unsearched: NotRequired[list[str]]
 
 # How a hub runs.
 HubMode = Literal["foreground", "background", "command"]

@@ -10,7 +10,7 @@ use subscope_render::{
 
 use super::serve::remotes::{RemoteCommand, RemoteError};
 use crate::{
-    config::{RemoteSettings, add_remote},
+    config::{RemoteSettings, add_remote, usual_silence},
     hub_connection::{self, greet},
     prelude::*,
 };
@@ -29,7 +29,9 @@ pub(crate) fn run(args: &RemoteArgs, context: &Context) -> Result<(), CliError> 
 fn add(args: &RemoteAddArgs, context: &Context) -> Result<(), CliError> {
     let content = args.content.map_or(ContentLevel::Text, ContentLevel::from);
     let (name, ssh, command) = (args.name.clone(), args.ssh.clone(), args.command.clone());
-    let remote = RemoteSettings { name, ssh, command, content }.checked().map_err(CliError::usage)?;
+    let silence = usual_silence();
+    let remote =
+        RemoteSettings { name, ssh, command, content, silence }.checked().map_err(CliError::usage)?;
     if context.settings().remote.iter().any(|known| known.name == remote.name) {
         let place = context.config.origin("remote");
         return Err(CliError::failed(format!("{} is in the settings already: {place}", remote.name)));
@@ -108,6 +110,8 @@ pub(crate) fn words(machine: &RemoteMachine, context: &Context) -> String {
         parts.extend(machine.sessions.map(then));
         parts.extend(machine.version.as_ref().map(|version| format!("subscope {version}")));
         parts.extend(machine.clock_offset_ms.map(|offset| offset_words(offset, machine.round_trip_ms)));
+        let behind = machine.unsearched.filter(|count| *count > 0);
+        parts.extend(behind.map(|count| format!("texts of {} are not here yet", plural(count, "session"))));
     } else {
         parts.push("not connected".to_owned());
         let heard = |at| format!("last heard {}", clock(at, context.offset_minutes()));

@@ -357,7 +357,7 @@ impl PreparedHub {
         server.indexer = Some(background_index::indexer(hub.handle(), index_requests.clone()));
         let stopped = runtime.block_on(stop_requested(ended, signal))?;
         let server = runtime.block_on(bind(server, &history.data, &hub))?;
-        let remotes = remotes.start(&hub.handle());
+        let remotes = remotes.start(&hub.handle(), &location);
         let span_forwarding = span_forwarder.map(|forwarder| forwarder.start(&hub.handle(), history.clone()));
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);

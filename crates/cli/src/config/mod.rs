@@ -23,7 +23,9 @@ pub(crate) use self::{
     file::{LIMIT_BYTES, read_text, syntax_error},
     limits::SilenceLimit,
     paths::{ConfigPaths, SYSTEM_FILE},
-    settings::{AsciiChoice, KEEP_DAYS, PRICES, ProjectFrom, RemoteSettings, Settings, TeamSettings},
+    settings::{
+        AsciiChoice, KEEP_DAYS, PRICES, ProjectFrom, RemoteSettings, Settings, TeamSettings, usual_silence,
+    },
     writer::{add_remote, create, save, toml_value},
 };
 use self::{

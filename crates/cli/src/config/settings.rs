@@ -71,7 +71,8 @@ pub(crate) struct Settings {
     pub(crate) time_zone: Option<Zone>,
     /// Your other machines, whose sessions the hub shows among those of this one: `[[remote]]` once for each
     /// (`subscope help remotes`). `name` is its name here; `ssh` a host of your ssh, or `command` what runs `subscope
-    /// serve --stdio` there; `content` what comes of a session: figures, titles or text.
+    /// serve --stdio` there; `content` what comes of a session: figures, titles or text; `silence` after how long
+    /// without a sign of life the line counts as cut (16s).
     #[serde(deserialize_with = "words::remotes")]
     pub(crate) remote: Vec<RemoteSettings>,
     /// Output, heartbeats and stall limits.
@@ -110,6 +111,19 @@ pub(crate) struct RemoteSettings {
     #[serde(default = "all_content")]
     #[schemars(schema_with = "words::content_schema")]
     pub(crate) content: ContentLevel,
+    /// Silence after which the line counts as cut: 1s to 60s.
+    #[serde(
+        default = "usual_silence",
+        deserialize_with = "words::heartbeat",
+        serialize_with = "words::show_span"
+    )]
+    #[schemars(with = "String")]
+    pub(crate) silence: Duration,
+}
+
+/// [`RemoteSettings::silence`] where it is not set: three signs of life are missing.
+pub(crate) fn usual_silence() -> Duration {
+    Duration::from_secs(16)
 }
 
 /// Machines of one person hide nothing from each other.

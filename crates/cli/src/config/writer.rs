@@ -160,6 +160,7 @@ mod tests {
             ssh: None,
             command: vec!["docker".to_owned(), "exec".to_owned()],
             content: ContentLevel::Titles,
+            silence: crate::config::usual_silence(),
         };
         let text = with_remote("# mine\ncolor = \"never\"\n", &machine("web")).unwrap();
         let entry = "[[remote]]\nname = \"web\"\ncommand = [\"docker\", \"exec\"]\ncontent = \"titles\"\n";

@@ -11,6 +11,7 @@ use subscope_store::{Commit, ListQuery, RemotePosition, StoreError, StoreResult}
 use super::EventLoop;
 use crate::{
     command::{IngestError, ReplyCallback},
+    index::RemoteTexts,
     stop::{StopError, StopReceipt},
 };
 
@@ -100,6 +101,7 @@ impl EventLoop {
             trees: changed,
             ..Commit::default()
         };
+        self.remove_remote_texts(&commit.removed);
         // It comes again: nothing of a failed commit is kept here.
         self.store.commit(&commit).map_err(|error| {
             self.figures.failed_commits += 1;
@@ -122,6 +124,14 @@ impl EventLoop {
             self.publish(&update);
         }
         Ok(())
+    }
+
+    /// Removes the texts of sessions; the next index run removes them from the index, too.
+    fn remove_remote_texts(&self, sessions: &[SessionId]) {
+        let Some(texts) = self.options.texts.as_ref().filter(|_| !sessions.is_empty()) else { return };
+        if let Err(error) = RemoteTexts::of(&texts.folder).remove(sessions) {
+            tracing::warn!("texts of sessions that another machine has forgotten are not removed: {error}");
+        }
     }
 
     /// Returns the stored rows of a session; none if they are damaged, so that they are replaced.

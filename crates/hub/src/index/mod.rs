@@ -7,11 +7,13 @@
 mod duplicates;
 mod facts;
 mod plan;
+mod remote_texts;
 mod text;
 
 use std::{collections::HashSet, io, ops::ControlFlow, path::PathBuf, time::Duration};
 
 pub use duplicates::elsewhere;
+pub use remote_texts::RemoteTexts;
 use subscope_collect::{
     CollectError, Skipped,
     archive::{Archive, ArchivedOriginals},
@@ -103,6 +105,9 @@ pub enum IndexError {
     /// A file could not be removed from the archive.
     #[error("cannot remove it from the archive")]
     Archive(#[source] io::Error),
+    /// The texts of other machines' sessions cannot be read or removed.
+    #[error("the texts of other machines' sessions cannot be read or removed")]
+    RemoteTexts(#[source] io::Error),
     /// The hub could not commit a batch.
     #[error(transparent)]
     Hub(#[from] IngestError),
@@ -211,6 +216,7 @@ pub fn forget(
         Err(failed) => return Err(failed),
     }
     texts.forget(sessions)?;
+    RemoteTexts::of(store.location().folder()).remove(sessions).map_err(IndexError::RemoteTexts)?;
     forget_archived(store, archive, sessions)?;
     // The rows last: after an interruption they show what is still to be removed.
     Ok(store.forget(sessions)?)
@@ -355,7 +361,8 @@ impl<'a> IndexRun<'a> {
         let files = std::mem::take(&mut self.plan.files);
         let forgotten = store.forgotten_sessions()?.into_iter().collect();
         text::write(self, texts, &files, &store.sources()?, &forgotten)?;
-        text::write_inbox(self, store, texts)
+        text::write_inbox(self, store, texts)?;
+        RemoteTexts::of(store.location().folder()).index(texts, &forgotten)
     }
 }
 

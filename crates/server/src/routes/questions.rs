@@ -14,7 +14,7 @@ use serde_json::Value;
 use subscope_hub::clock;
 use subscope_model::{
     Agent, AgentId, Hits, IdMatches, Millis, OneAgent, SessionId, SessionPage, Stats, StatsQuery, Status,
-    Tree,
+    Text, Tree,
 };
 use subscope_query::{Queries, QueryResult};
 use subscope_render::timeline::{Lane, PathShares, Step, timeline};
@@ -59,6 +59,11 @@ pub trait QuestionServer: Send + Sync + Sized + 'static {
     /// Brings the full text up to date, if that takes no long. Returns whether some of it is missing.
     fn catch_up_texts(&self) -> impl Future<Output = bool> + Send {
         async { false }
+    }
+
+    /// Returns the names of other machines of which not all texts are here.
+    fn unsearched(&self) -> Vec<Text> {
+        Vec::new()
     }
 
     /// Returns the time until which agents at work are drawn; `None` for that of the session's last event.
@@ -181,7 +186,7 @@ async fn search<S: QuestionServer>(
     let query = parameters.into_query();
     let is_indexing = server.catch_up_texts().await;
     let hits = server.ask(&scope, None, move |queries| queries.search(&query)).await?;
-    Ok(Json(Hits { is_indexing, ..hits }))
+    Ok(Json(Hits { is_indexing, unsearched: server.unsearched(), ..hits }))
 }
 
 /// Returns statistics over stored sessions, filtered by time, project or harness.

@@ -1,11 +1,15 @@
 //! Copies of the store: the daily backup in a folder of its own, for what no transcript gives back (received input, rows of
 //! deleted transcripts, events), if the pages of the store itself are lost; and those that a person makes and restores.
 //!
+//! Sessions that another machine has forgotten are noted ([`REMOVED`]) and removed from the backup later: that takes seconds,
+//! for which a hub does not wait.
+//!
 //! A copy is a store: `forget` opens the backup as one, and a repair reads its rows after those of the damaged file.
 
 use std::{
     collections::HashSet,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
@@ -18,11 +22,15 @@ use super::{
     Access, FILE, LOCK, Location, OpenError, SetAside, SqliteStore, connect, create_private_folder, forget,
     lock, private_file_options, query::select, rows,
 };
-use crate::{RepairError, StoreError, StoreResult};
+use crate::{RepairError, SessionQueries, StoreError, StoreResult};
 
 /// Folder of the backup in the data folder, and the file in which it is written.
 const FOLDER: &str = "backup";
 const NEW_FILE: &str = "store.db.new";
+/// Ids of sessions that were removed from the store since the backup was made, one a line as JSON; and the same while they are
+/// removed from the backup.
+const REMOVED: &str = "removed.jsonl";
+const REMOVING: &str = "removing.jsonl";
 /// Age at which a backup is replaced: a copy of 200 MB costs some seconds of a processor.
 const MAX_AGE_MS: Millis = 24 * 3_600_000;
 /// A backup takes at most this share of the free space, as a divisor: hooks need the rest.
@@ -61,6 +69,58 @@ impl Location {
         fs::rename(&new, &backup)?;
         Ok(true)
     }
+
+    /// Removes from the backup what was removed from the store since it was made, because another machine has forgotten it.
+    /// Call it where nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the notes cannot be read, or the backup not be written or deleted; the next call tries again.
+    pub fn remove_from_backup(&self) -> StoreResult<()> {
+        let own = self.folder().join(FOLDER);
+        let (noted, removing) = (own.join(REMOVED), own.join(REMOVING));
+        if !removing.exists() {
+            match fs::rename(&noted, &removing) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                renamed => renamed?,
+            }
+        }
+        let store = self.open().map_err(|error| StoreError::Storage(Box::new(error)))?;
+        let mut gone = Vec::new();
+        for line in fs::read_to_string(&removing)?.lines() {
+            // A line that is no longer one says nothing.
+            let Ok(session) = serde_json::from_str::<String>(line) else { continue };
+            let session = SessionId(session.into());
+            // It may be there again, or be noted for a commit that failed.
+            if store.session_row(&session)?.is_none() {
+                gone.push(session);
+            }
+        }
+        if !gone.is_empty() {
+            forget(self.folder(), &gone, self.rules())?;
+        }
+        match fs::remove_file(&removing) {
+            // The backup was deleted whole.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+}
+
+/// Notes sessions that are removed from the store, so that [`Location::remove_from_backup`] removes them from the backup, if
+/// there is one.
+pub(super) fn note_removed(folder: &Path, sessions: &[SessionId]) -> StoreResult<()> {
+    if sessions.is_empty() || !path(folder).exists() {
+        return Ok(());
+    }
+    let mut lines = Vec::new();
+    for session in sessions {
+        serde_json::to_writer(&mut lines, session.as_str())?;
+        lines.push(b'\n');
+    }
+    let mut options = private_file_options();
+    let mut file = options.append(true).open(folder.join(FOLDER).join(REMOVED))?;
+    Ok(file.write_all(&lines)?)
 }
 
 /// Copies a database as it is at one moment, also while another process writes it, to a new file with mode 0600.

@@ -49,6 +49,11 @@ impl Location {
         &self.folder
     }
 
+    /// Fingerprint of the rules for rows.
+    pub(super) fn rules(&self) -> &str {
+        &self.rules
+    }
+
     /// Whether the open files are still the ones at their paths. Writes to deleted files are lost.
     pub fn is_in_place(&self) -> bool {
         let is_same = |name: &str, opened: DeviceInode| {

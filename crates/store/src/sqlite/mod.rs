@@ -380,6 +380,7 @@ impl Ledger for SqliteStore {
             event.seq = seq;
             seq += 1;
         }
+        backup::note_removed(self.location.folder(), &commit.removed)?;
         write::write(self, commit, &events, seq)?;
         self.next_seq = seq;
         // A commit to a deleted file is lost.

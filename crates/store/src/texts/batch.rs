@@ -26,8 +26,10 @@ pub struct TextFile {
 #[derive(Debug)]
 pub(super) struct FilePart {
     pub(super) file: TextFile,
-    /// Whether the file begins here: its older passages, of all sessions, are deleted.
+    /// Whether the file begins here: its older passages, of all sessions, become those of a former file.
     pub(super) is_first: bool,
+    /// Whether nothing that the file had before is kept.
+    pub(super) is_anew: bool,
     /// Whether the file ends here: it is indexed completely.
     pub(super) is_last: bool,
 }
@@ -83,7 +85,13 @@ impl PassageBatch {
     /// Begins a file; following passages belong to it.
     pub fn begin(&mut self, file: TextFile) {
         self.current = self.files.len();
-        self.files.push(FilePart { file, is_first: true, is_last: false });
+        self.files.push(FilePart { file, is_first: true, is_anew: false, is_last: false });
+    }
+
+    /// Begins a file of which nothing that it had before is kept; following passages belong to it.
+    pub fn begin_anew(&mut self, file: TextFile) {
+        self.current = self.files.len();
+        self.files.push(FilePart { file, is_first: true, is_anew: true, is_last: false });
     }
 
     /// Adds a passage of the current file; ignores one without words.
@@ -123,7 +131,7 @@ impl PassageBatch {
             .first()
             .zip(session)
             .map(|(first, session)| TextFile { session: session.into(), ..first.file.clone() });
-        self.files.extend(new.map(|file| FilePart { file, is_first: false, is_last: false }));
+        self.files.extend(new.map(|file| FilePart { file, is_first: false, is_anew: false, is_last: false }));
         self.files.len().saturating_sub(1)
     }
 
@@ -162,8 +170,12 @@ impl PassageBatch {
     #[must_use]
     pub fn take(&mut self) -> Self {
         let open = self.files.iter().skip(self.current).filter(|part| !part.is_last);
-        let continued =
-            open.map(|part| FilePart { file: part.file.clone(), is_first: false, is_last: false });
+        let continued = open.map(|part| FilePart {
+            file: part.file.clone(),
+            is_first: false,
+            is_anew: false,
+            is_last: false,
+        });
         let next = Self { files: continued.collect(), ..Self::default() };
         std::mem::replace(self, next)
     }

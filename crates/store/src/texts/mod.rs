@@ -325,22 +325,47 @@ impl TextIndex {
     /// Deletes the passages of these sessions and overwrites them on disk. Their files are indexed again only once they
     /// change.
     pub fn forget(&mut self, sessions: &[SessionId]) -> StoreResult<()> {
-        match self.delete_passages_of(sessions) {
+        self.forget_with(|db| {
+            for session in sessions {
+                let sql = "SELECT no FROM files WHERE session = ?1";
+                for file in select(db, sql, [session.as_str()], |row| row.get(0))? {
+                    delete_passages(db, file)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Deletes these files with their passages and overwrites them on disk.
+    pub fn forget_files(&mut self, paths: &[PathBuf]) -> StoreResult<()> {
+        self.forget_with(|db| {
+            for path in paths {
+                for file in numbers_of(db, path)? {
+                    delete_passages(db, file)?;
+                }
+                let path = path.as_os_str().as_bytes();
+                db.prepare_cached("DELETE FROM files WHERE path = ?1")?.execute([path])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Deletes something and overwrites it on disk.
+    fn forget_with(&mut self, delete: impl FnOnce(&Transaction<'_>) -> StoreResult<()>) -> StoreResult<()> {
+        match self.delete_securely(delete) {
             // What is deleted is forgotten, too.
             Err(StoreError::Damaged(_)) => Ok(delete_database(&self.path)?),
             outcome => outcome,
         }
     }
 
-    fn delete_passages_of(&mut self, sessions: &[SessionId]) -> StoreResult<()> {
+    fn delete_securely(
+        &mut self,
+        delete: impl FnOnce(&Transaction<'_>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
         self.db.pragma_update(None, "secure_delete", "ON")?;
         let transaction = self.db.transaction()?;
-        for session in sessions {
-            let sql = "SELECT no FROM files WHERE session = ?1";
-            for file in select(&transaction, sql, [session.as_str()], |row| row.get(0))? {
-                delete_passages(&transaction, file)?;
-            }
-        }
+        delete(&transaction)?;
         // FTS5 only marks them as deleted, until it rewrites its segments.
         transaction.execute("INSERT INTO words(words) VALUES('optimize')", [])?;
         transaction.commit()?;
@@ -459,7 +484,11 @@ fn create(path: &Path) -> rusqlite::Result<Connection> {
 fn insert_batch(db: &Transaction<'_>, batch: &PassageBatch) -> rusqlite::Result<()> {
     let (mut files, mut sessions): (Vec<i64>, Vec<String>) = (Vec::new(), Vec::new());
     for part in &batch.files {
-        if part.is_first {
+        if part.is_anew {
+            for no in numbers_of(db, &part.file.path)? {
+                delete_passages(db, no)?;
+            }
+        } else if part.is_first {
             former::set_aside(db, &part.file.path)?;
         }
         let no = put_file(db, part)?;
@@ -558,6 +587,12 @@ fn put_file(db: &Connection, part: &FilePart) -> rusqlite::Result<i64> {
         ],
         |row| row.get(0),
     )
+}
+
+/// Returns the numbers that a file has, one for each session of its lines.
+fn numbers_of(db: &Connection, path: &Path) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = db.prepare_cached("SELECT no FROM files WHERE path = ?1")?;
+    statement.query_map([path.as_os_str().as_bytes()], |row| row.get(0))?.collect()
 }
 
 /// Deletes the passages that a file has of one session.

@@ -1,8 +1,8 @@
 //! The list of sessions, in the order of [`SessionRow::attention_place`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use subscope_model::{Attention, Millis, SessionId, SessionRow, SessionStatus};
+use subscope_model::{Attention, Millis, SessionId, SessionRow, SessionStatus, Text};
 
 use super::trees::Trees;
 
@@ -28,6 +28,12 @@ pub(crate) struct SessionList {
     pub(crate) newest_ms: Option<Millis>,
     /// Whether the user has selected a session.
     pub(crate) is_user_choice: bool,
+    /// The other machine whose sessions are displayed; `None` for those of all.
+    pub(crate) machine: Option<Text>,
+    /// The other machines of which sessions are known.
+    pub(crate) machines: BTreeSet<Text>,
+    /// All rows in order, while those of one machine are displayed: what needs the user is on any of them.
+    all: Vec<SessionRow>,
 }
 
 impl SessionList {
@@ -42,6 +48,9 @@ impl SessionList {
             rows.insert(&row.id, SessionRow { kept_at_ms, ..row.clone() });
         }
         let mut rows: Vec<SessionRow> = rows.into_values().collect();
+        self.machines = rows.iter().filter_map(|row| row.machine.clone()).collect();
+        // A filter that nothing passes any more, because its machine has left, is taken off.
+        self.machine = self.machine.take().filter(|machine| self.machines.contains(machine));
         // A stored row may still be live although no source follows the session any more: only subscribed sessions are
         // live.
         for row in &mut rows {
@@ -56,11 +65,33 @@ impl SessionList {
             (held.get(&row.id).copied().unwrap_or(usize::MAX), row.attention_place())
         });
         self.newest_ms = rows.iter().filter_map(|row| row.last_event_at_ms).max();
+        self.all.clear();
+        if self.machine.is_some() {
+            self.all.clone_from(&rows);
+            rows.retain(|row| row.machine == self.machine);
+        }
         self.rows = rows;
-        // Until the user selects one, the first is selected: the one that needs a person most.
-        if let Some(first) = self.rows.first().filter(|_| !self.is_user_choice || self.selected.is_none()) {
+        // Until the user selects one, the first is selected: the one that needs a person most. One that a filter of machines
+        // takes away is selected no more.
+        let is_hidden = self.machine.is_some() && self.selected_index().is_none();
+        let is_free = !self.is_user_choice || self.selected.is_none() || is_hidden;
+        if let Some(first) = self.rows.first().filter(|_| is_free) {
             self.selected = Some(first.id.clone());
         }
+    }
+
+    /// Returns the rows of all machines.
+    pub(crate) fn all_rows(&self) -> &[SessionRow] {
+        if self.machine.is_some() { &self.all } else { &self.rows }
+    }
+
+    /// Displays the sessions of the next machine; after the last one those of all.
+    pub(crate) fn choose_next_machine(&mut self) {
+        let next = match &self.machine {
+            Some(machine) => self.machines.iter().find(|next| *next > machine),
+            None => self.machines.first(),
+        };
+        self.machine = next.cloned();
     }
 
     pub(crate) fn selected_index(&self) -> Option<usize> {
@@ -110,6 +141,31 @@ mod tests {
         (sessions.selected, sessions.is_user_choice) = (Some("old".into()), true);
         sessions.rebuild(&trees);
         assert_eq!(sessions.selected_index(), Some(3));
+    }
+
+    #[test]
+    fn machines_are_chosen_one_after_the_other_and_one_that_leaves_hides_nothing() {
+        let of = |id: &str, machine: Option<&str>| SessionRow {
+            machine: machine.map(Text::from),
+            ..SessionRow::of(&samples::tree(id, &[("root", 0)]))
+        };
+        let history =
+            vec![of("here", None), of("b~1", Some("b")), of("a~1", Some("a")), of("b~2", Some("b"))];
+        let mut sessions = SessionList { history, ..SessionList::default() };
+        let mut shown = Vec::new();
+        for _ in 0..4 {
+            sessions.rebuild(&Trees::default());
+            shown.push(sessions.rows.len());
+            assert_eq!(sessions.all_rows().len(), 4);
+            assert!(sessions.selected_index().is_some(), "what is selected is shown");
+            sessions.choose_next_machine();
+        }
+        assert_eq!(shown, [4, 1, 2, 4]);
+        sessions.choose_next_machine();
+        assert_eq!(sessions.machine.as_deref(), Some("b"));
+        sessions.history.retain(|row| row.machine.as_deref() != Some("b"));
+        sessions.rebuild(&Trees::default());
+        assert_eq!((sessions.machine.as_deref(), sessions.rows.len()), (None, 2));
     }
 
     #[test]

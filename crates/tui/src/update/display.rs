@@ -138,6 +138,20 @@ pub(super) fn next_filter(state: &mut UiState) {
     state.dirty.rows = true;
 }
 
+/// Shows the sessions of the next other machine; after the last one those of all.
+pub(super) fn next_machine(state: &mut UiState) {
+    if state.sessions.machines.is_empty() {
+        return show_notice(state, "no session of another machine is known", Ink::Done);
+    }
+    state.sessions.choose_next_machine();
+    let words = match &state.sessions.machine {
+        Some(machine) => format!("sessions of {machine} only"),
+        None => "sessions of all machines".to_owned(),
+    };
+    show_notice(state, words, Ink::Done);
+    state.dirty.sessions = true;
+}
+
 /// Shows the agents that pass a filter.
 pub(super) fn choose_filter(state: &mut UiState, filter: Filter) {
     state.filter = filter;

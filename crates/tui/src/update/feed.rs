@@ -1,6 +1,6 @@
 //! Feed updates and replies of the host.
 
-use subscope_model::{Agent, Event, EventKind, SessionId, Tree, Update};
+use subscope_model::{Agent, Event, EventKind, Hits, SessionId, Tree, Update};
 use subscope_render::{Ink, blocks::budget_words};
 
 use super::{Effect, actions, navigation, permission, show_notice};
@@ -149,7 +149,8 @@ fn on_answer(state: &mut UiState, answer: Answer) -> Vec<Effect> {
         Answer::Found(query, found) if found.hits.is_empty() && !is_filtered(&query) => {
             let words = query.terms.join(" ");
             let so_far = if found.is_indexing { " yet: the full text is still being read" } else { "" };
-            show_notice(state, format!("nothing in all history has \"{words}\"{so_far}"), Ink::Stalled);
+            let away = unsearched(&found).map(|words| format!("; {words}")).unwrap_or_default();
+            show_notice(state, format!("nothing in all history has \"{words}\"{so_far}{away}"), Ink::Stalled);
         }
         Answer::Found(query, found) => {
             if found.is_indexing {
@@ -158,6 +159,8 @@ fn on_answer(state: &mut UiState, answer: Answer) -> Vec<Effect> {
                     "the full text is still being read: there may be more".to_owned(),
                     Ink::Stalled,
                 );
+            } else if let Some(words) = unsearched(&found) {
+                show_notice(state, words, Ink::Stalled);
             }
             // With other filters the selected one stays where it is.
             let facet = match &state.overlay {
@@ -212,4 +215,10 @@ fn on_failure(state: &mut UiState, question: &Question, words: String) {
     if !matches!(question, Question::Looks | Question::Reading | Question::Permissions) {
         show_notice(state, words, Ink::Failed);
     }
+}
+
+/// Says of which other machines not all texts were searched.
+fn unsearched(found: &Hits) -> Option<String> {
+    let names: Vec<&str> = found.unsearched.iter().map(|name| &**name).collect();
+    (!names.is_empty()).then(|| format!("not all texts of {} are here", names.join(", ")))
 }

@@ -69,6 +69,11 @@ fn move_session_selection(state: &mut UiState, stride: &Stride) {
 /// Selects a session on behalf of the user.
 pub(super) fn select_session(state: &mut UiState, id: subscope_model::SessionId) {
     state.sessions.is_user_choice = true;
+    if state.sessions.machine.is_some() && state.sessions.rows.iter().all(|row| row.id != id) {
+        // It is of another machine than those that are displayed.
+        state.sessions.machine = None;
+        state.dirty.sessions = true;
+    }
     if state.sessions.selected.as_ref() != Some(&id) {
         state.sessions.selected = Some(id);
         state.selected_call = None;

@@ -91,6 +91,12 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         canvas.line(inner.x, inner.y, inner.width, line);
         inner = Rect { y: inner.y + 1, height: inner.height - 1, ..inner };
     }
+    if let Some(machine) = &state.sessions.machine {
+        let words = format!("sessions of {machine} only   {} changes that", keys::label(Action::Machine));
+        let line = StyledLine::painted(Ink::Done, &canvas.in_charset(&words));
+        canvas.line(inner.x, inner.y, inner.width, line);
+        inner = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
+    }
     canvas.line(inner.x, inner.y, inner.width, head(&columns));
     let list = Rect { y: inner.y + 1, height: inner.height - 1, ..inner };
     canvas.add_panel(area, Panel::Sessions, 0);

@@ -24,7 +24,8 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let count = state.sessions.rows.len();
     let more = if state.sessions.has_more { "+" } else { "" };
     let ink = if has_focus { Ink::Strong } else { Ink::Done };
-    let title = StyledLine::painted(ink, &format!("Sessions {count}{more}"));
+    let of = state.sessions.machine.as_ref().map(|machine| format!(" of {machine}")).unwrap_or_default();
+    let title = StyledLine::painted(ink, &canvas.in_charset(&format!("Sessions{of} {count}{more}")));
     let is_wide = area.width >= WIDE;
     let right = if is_wide { "agents   tokens      cost   ago" } else { "" };
     canvas.titled_rule(Rect { height: 1, ..area }, title, StyledLine::painted(Ink::Done, right));

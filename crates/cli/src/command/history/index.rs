@@ -139,10 +139,13 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
 /// Time after which files that a repair has set aside are deleted.
 const KEEP_SET_ASIDE_MS: Millis = 30 * 86_400_000;
 
-/// Makes a backup of the store if one is due, and deletes what old repairs have set aside. Says what failed.
+/// Makes a backup of the store if one is due, removes from it what other machines have forgotten, and deletes what old repairs have set aside. Says what failed.
 pub(crate) fn maintain(store: &Location, now_ms: Millis, warn: &mut dyn FnMut(&str)) {
     if let Err(error) = store.back_up(now_ms) {
         warn(&format!("no backup of the store was made: {error}"));
+    }
+    if let Err(error) = store.remove_from_backup() {
+        warn(&format!("the backup of the store still has sessions that were forgotten: {error}"));
     }
     let before_us = u64::try_from(now_ms.saturating_sub(KEEP_SET_ASIDE_MS)).unwrap_or(0) * 1000;
     if let Err(error) = SetAside::before(store.folder(), before_us).and_then(SetAside::delete) {

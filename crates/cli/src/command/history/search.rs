@@ -1,6 +1,6 @@
 //! `subscope search`: searches the full text.
 
-use subscope_model::{SearchQuery, Text};
+use subscope_model::{Hits, SearchQuery, Text};
 use subscope_render::table::render_hits;
 use subscope_store::{PassageKind, words};
 
@@ -29,14 +29,10 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
         only_failed: args.failed,
         limit: args.limit,
     })?;
-    // A team's server has its machines' texts.
-    let machines: Vec<&str> = match team_server::asked(context)? {
-        Some(_) => Vec::new(),
-        None => context.settings().remote.iter().map(|remote| remote.name.as_str()).collect(),
-    };
-    if !machines.is_empty() {
-        let names = machines.join(", ");
-        context.info(&format!("the full texts of {names} are on that machine: they are searched there"));
+    let unsearched = unsearched(&found, &mut backend, context)?;
+    if !unsearched.is_empty() {
+        let names = unsearched.join(", ");
+        context.info(&format!("not all texts of {names} are here: `subscope remote list` says more, and a search there finds them"));
     }
     if found.is_indexing {
         context.info("the full text is still being read; this is what is there by now");
@@ -46,7 +42,8 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
             .check(&mut backend, context)?;
     }
     if args.json {
-        return output::print_json(&found);
+        let unsearched = unsearched.into_iter().map(Text::from).collect();
+        return output::print_json(&Hits { unsearched, ..found });
     }
     if found.hits.is_empty() {
         return Err(CliError::failed("no matches"));
@@ -57,4 +54,12 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
         context.info(&format!("{} of {more}{} passages; more with -n", found.hits.len(), found.total));
     }
     Ok(())
+}
+
+/// Returns the other machines of which not all texts are here: as the hub says; without one nothing new comes of any of them.
+fn unsearched(found: &Hits, backend: &mut Backend<'_>, context: &Context) -> Result<Vec<String>, CliError> {
+    if backend.health().is_some() || team_server::asked(context)?.is_some() {
+        return Ok(found.unsearched.iter().map(ToString::to_string).collect());
+    }
+    Ok(context.settings().remote.iter().map(|remote| remote.name.clone()).collect())
 }

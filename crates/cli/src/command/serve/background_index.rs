@@ -15,7 +15,7 @@ use std::{
 
 use subscope_hub::{
     AskError, HubHandle, ReplyCallback, clock,
-    index::{IndexError, IndexOptions, Progress, index_beside, index_texts},
+    index::{IndexError, IndexOptions, Progress, RemoteTexts, index_beside, index_texts},
 };
 use subscope_model::ReadingProgress;
 use subscope_server::{IndexRequest, Indexer};
@@ -58,6 +58,8 @@ pub(super) fn run(
     mut ended: Receiver<()>,
 ) {
     let (mut indexed, mut is_behind) = (None, true);
+    // Texts of other machines come without events.
+    let (remote_texts, mut remote_indexed) = (RemoteTexts::of(location.folder()), None);
     let (mut folders, mut waiting) = (Vec::new(), Vec::<ReplyCallback<()>>::new());
     loop {
         options.now_ms = clock::now_ms();
@@ -77,12 +79,15 @@ pub(super) fn run(
         // No answer of the hub counts as no new events.
         let seq = background::hub_figures(hub).map_or(0, |figures| figures.seq);
         let has_texts = TextIndex::exists(location.folder());
-        if is_behind || !has_texts || !waiting.is_empty() || indexed != Some(seq) {
+        let remote_changed = remote_texts.changed();
+        let is_due = indexed != Some(seq) || remote_indexed != remote_changed;
+        if is_behind || !has_texts || !waiting.is_empty() || is_due {
             let outcome;
             (outcome, ended) = round(hub, location, &options, is_behind, ended);
             match outcome {
                 Ok(()) => {
                     (indexed, is_behind) = (Some(seq), false);
+                    remote_indexed = remote_changed;
                     for reply in waiting.drain(..) {
                         reply(());
                     }

@@ -4,6 +4,8 @@
 //! What comes is hostile: a line has a bound, ids are made safe, and rows are all that a machine can send. While it is
 //! not heard, nothing of it counts as at work.
 
+mod texts;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     io::{self, BufRead, BufReader, Read, Write},
@@ -19,13 +21,15 @@ use std::{
 use subscope_client::forward::Backoff;
 use subscope_hub::{
     HubHandle, IngestError, RemoteBatch, RemoteOrder, ReplyCallback, StopError, StopReceipt, clock,
+    index::RemoteTexts,
 };
 use subscope_model::{
-    AgentId, Millis, REMOTE_SCHEMA, RemoteHello, RemoteLine, RemoteMachine, RemoteRequest, Text,
-    remote_session, remote_tree,
+    AgentId, ContentLevel, Millis, REMOTE_SCHEMA, RemoteHello, RemoteLine, RemoteMachine, RemoteRequest,
+    SessionId, Text, remote_session, remote_tree,
 };
-use subscope_store::RemotePosition;
+use subscope_store::{DamagedSessions, Location, RemotePosition};
 
+use self::texts::TextFetcher;
 use super::ask_hub;
 use crate::config::RemoteSettings;
 
@@ -37,10 +41,10 @@ const MAX_BANNER_BYTES: usize = 256 << 10;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(45);
 /// Interval of looks at whether the hub ends meanwhile.
 const HELLO_POLL: Duration = Duration::from_millis(100);
-/// Interval of asking for the time.
+/// Longest interval of asking for the time, which is a sign of life: three are missing when the line counts as cut.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
-/// Silence after which the line counts as cut: three answers are missing.
-const MAX_SILENCE: Duration = Duration::from_secs(16);
+/// How long `remote test` waits for the time.
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(16);
 /// Lines that wait to be saved.
 const QUEUED_LINES: usize = 16;
 /// Most sessions, and most bytes, saved together.
@@ -99,11 +103,12 @@ impl Remotes {
     }
 
     /// Connects to all machines until the result is dropped.
-    pub(super) fn start(&self, hub: &HubHandle) -> RunningRemotes {
+    pub(super) fn start(&self, hub: &HubHandle, store: &Location) -> RunningRemotes {
         let start = |remote: &RemoteSettings| {
             let (ending, ended) = sync_channel::<()>(1);
             let (remote, hub, states) = (remote.clone(), hub.clone(), self.states.clone());
-            let thread = thread::spawn(move || RemoteReader { remote, hub, states }.run(&ended));
+            let store = store.clone();
+            let thread = thread::spawn(move || RemoteReader { remote, hub, states, store }.run(&ended));
             (ending, thread)
         };
         RunningRemotes(self.settings.iter().map(start).collect())
@@ -266,7 +271,7 @@ impl RemoteCommand {
     pub(crate) fn measure(&mut self) -> Result<(Millis, Millis), RemoteError> {
         self.send(&RemoteRequest::Clock { asked_ms: clock::now_ms() })?;
         loop {
-            match self.input.recv_timeout(MAX_SILENCE) {
+            match self.input.recv_timeout(CLOCK_TIMEOUT) {
                 Ok(RemoteInput::Line(line)) => {
                     if let Ok(RemoteLine::Clock { asked_ms, now_ms }) = serde_json::from_slice(&line) {
                         return Ok(offset(asked_ms, now_ms, clock::now_ms()));
@@ -274,7 +279,7 @@ impl RemoteCommand {
                 }
                 Ok(RemoteInput::TooLong | RemoteInput::Order(_)) => {}
                 Ok(RemoteInput::End) | Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
-                Err(RecvTimeoutError::Timeout) => return Err(RemoteError::Silent(MAX_SILENCE)),
+                Err(RecvTimeoutError::Timeout) => return Err(RemoteError::Silent(CLOCK_TIMEOUT)),
             }
         }
     }
@@ -365,16 +370,19 @@ struct RemoteReader {
     remote: RemoteSettings,
     hub: HubHandle,
     states: RemoteStates,
+    store: Location,
 }
 
 impl RemoteReader {
     fn run(&self, ended: &Receiver<()>) {
         let name = self.remote.name.as_str();
         let mut backoff = Backoff::default();
+        let mut is_damaged = self.has_damage();
         loop {
             let mut heard_ms = None;
-            let outcome = self.connect(&mut heard_ms, ended);
+            let outcome = self.connect(is_damaged, &mut heard_ms, ended);
             if let Some(heard_ms) = heard_ms {
+                is_damaged = false;
                 backoff.reset();
                 let machine = Text::from(name);
                 let lost = ask_hub(ANSWER_TIMEOUT, |reply| self.hub.lose_remote(machine, heard_ms, reply));
@@ -387,7 +395,7 @@ impl RemoteReader {
             let mut is_news = false;
             self.states.update(name, |state| {
                 is_news = state.is_connected || state.error.as_deref() != Some(&error);
-                (state.is_connected, state.is_caught_up) = (false, false);
+                (state.is_connected, state.is_caught_up, state.unsearched) = (false, false, None);
                 state.error = Some(error.as_str().into());
             });
             if is_news {
@@ -399,9 +407,30 @@ impl RemoteReader {
         }
     }
 
-    /// Shows a machine's sessions until the connection or the hub ends; the latter is no error. `heard_ms` is when something
-    /// last came.
-    fn connect(&self, heard_ms: &mut Option<Millis>, ended: &Receiver<()>) -> Result<(), RemoteError> {
+    /// Whether stored rows of the machine are damaged: all of its sessions are asked for again then.
+    fn has_damage(&self) -> bool {
+        let name = self.remote.name.as_str();
+        let Ok(store) = self.store.open() else { return false };
+        match store.damaged_sessions() {
+            Ok(DamagedSessions::Some(sessions)) => {
+                sessions.iter().any(|session| session.on_machine(name).is_some())
+            }
+            Ok(DamagedSessions::All) => true,
+            Err(error) => {
+                tracing::warn!("remote {name}: cannot look for damaged rows: {error}");
+                false
+            }
+        }
+    }
+
+    /// Shows a machine's sessions until the connection or the hub ends; the latter is no error. With `from_start` all of them
+    /// are asked for. `heard_ms` is when something last came.
+    fn connect(
+        &self,
+        from_start: bool,
+        heard_ms: &mut Option<Millis>,
+        ended: &Receiver<()>,
+    ) -> Result<(), RemoteError> {
         let name = self.remote.name.as_str();
         let mut command = RemoteCommand::start(&self.remote)?;
         let is_over = || super::has_ended(ended, Duration::ZERO);
@@ -422,7 +451,8 @@ impl RemoteReader {
         };
         let joined =
             ask_hub(ANSWER_TIMEOUT, |reply| self.hub.join_remote(name.into(), Box::new(pass_on), reply));
-        let position = joined.ok_or(RemoteError::NoHub)??.filter(|known| known.store == hello.store);
+        let position = joined.ok_or(RemoteError::NoHub)??;
+        let position = position.filter(|known| known.store == hello.store && !from_start);
         command.send(&RemoteRequest::Start {
             schema: REMOTE_SCHEMA.into(),
             content: self.remote.content,
@@ -448,6 +478,9 @@ impl RemoteReader {
             unsaved: UnsavedLines::default(),
             orders: BTreeMap::new(),
             next_order: 0,
+            is_caught_up: false,
+            texts: (self.remote.content == ContentLevel::Text)
+                .then(|| TextFetcher::new(name, RemoteTexts::of(self.store.folder()))),
         };
         connection.follow(heard_ms, ended)
     }
@@ -462,6 +495,10 @@ struct RemoteConnection<'r> {
     /// Orders whose answers are due.
     orders: BTreeMap<u64, ReplyCallback<Result<StopReceipt, StopError>>>,
     next_order: u64,
+    /// Whether all of its sessions have come.
+    is_caught_up: bool,
+    /// Texts of its sessions; `None` if they stay there.
+    texts: Option<TextFetcher>,
 }
 
 impl RemoteConnection<'_> {
@@ -472,6 +509,7 @@ impl RemoteConnection<'_> {
     fn follow(&mut self, heard_ms: &mut Option<Millis>, ended: &Receiver<()>) -> Result<(), RemoteError> {
         let mut heard = clock::tick();
         let mut next_clock = clock::tick();
+        let silence = self.reader.remote.silence;
         loop {
             if super::has_ended(ended, Duration::ZERO) {
                 return Ok(());
@@ -479,13 +517,13 @@ impl RemoteConnection<'_> {
             let now: Instant = clock::tick();
             if now >= next_clock {
                 self.command.send(&RemoteRequest::Clock { asked_ms: clock::now_ms() })?;
-                next_clock = now + CLOCK_INTERVAL;
+                next_clock = now + CLOCK_INTERVAL.min(silence / 3);
             }
             let wait = next_clock.saturating_duration_since(now).min(RETRY);
             let mut input = match self.command.input.recv_timeout(wait) {
                 Ok(input) => Some(input),
-                Err(RecvTimeoutError::Timeout) if heard.elapsed() > MAX_SILENCE => {
-                    return Err(RemoteError::Silent(MAX_SILENCE));
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() > silence => {
+                    return Err(RemoteError::Silent(silence));
                 }
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => Some(RemoteInput::End),
@@ -504,8 +542,13 @@ impl RemoteConnection<'_> {
                 }
             }
             self.save()?;
-            let last_heard_ms = *heard_ms;
-            self.reader.states.update(self.name(), |state| state.last_heard_ms = last_heard_ms);
+            self.fetch_texts()?;
+            let (last_heard_ms, unsearched) =
+                (*heard_ms, self.texts.as_ref().and_then(TextFetcher::unsearched));
+            self.reader.states.update(self.name(), |state| {
+                state.last_heard_ms = last_heard_ms;
+                state.unsearched = unsearched.filter(|_| state.is_caught_up);
+            });
         }
     }
 
@@ -539,6 +582,18 @@ impl RemoteConnection<'_> {
         Ok(())
     }
 
+    /// Asks for the next texts. What is behind is of no hurry: it waits until all sessions have come.
+    fn fetch_texts(&mut self) -> Result<(), RemoteError> {
+        if !self.is_caught_up {
+            return Ok(());
+        }
+        let Some(session) = self.texts.as_mut().and_then(|texts| texts.next(&self.reader.hub)) else {
+            return Ok(());
+        };
+        let there = session.on_machine(self.name()).map(SessionId::from);
+        there.map_or(Ok(()), |session| self.command.send(&RemoteRequest::Texts { session }))
+    }
+
     fn take(&mut self, line: RemoteLine) {
         let name = self.reader.remote.name.as_str();
         match line {
@@ -556,6 +611,7 @@ impl RemoteConnection<'_> {
             RemoteLine::Position { rev, is_caught_up } => {
                 let position = RemotePosition { machine: name.into(), store: self.store.clone(), rev };
                 self.unsaved.batch.position = Some(position);
+                self.is_caught_up |= is_caught_up;
                 self.reader.states.update(name, |state| state.is_caught_up = is_caught_up);
             }
             RemoteLine::Clock { asked_ms, now_ms } => {
@@ -579,6 +635,12 @@ impl RemoteConnection<'_> {
                     told_by: ordered.told_by,
                 }));
             }
+            RemoteLine::Texts { session, texts, is_last, unread } => {
+                let Some(fetcher) = &mut self.texts else { return };
+                if let Err(error) = fetcher.take(&session, texts, is_last, unread, &self.reader.hub) {
+                    tracing::warn!("remote {name}: texts of a session are not saved: {error}");
+                }
+            }
             RemoteLine::Hello(_) | RemoteLine::Unknown => {}
         }
     }
@@ -586,6 +648,9 @@ impl RemoteConnection<'_> {
     /// Saves what came. While the hub cannot, nothing more is read; what it does not save at last comes again.
     fn save(&mut self) -> Result<(), RemoteError> {
         let UnsavedLines { batch, .. } = std::mem::take(&mut self.unsaved);
+        if let Some(texts) = self.texts.as_mut().filter(|_| !batch.trees.is_empty()) {
+            texts.note_change();
+        }
         if batch.trees.is_empty() && batch.removed.is_empty() && batch.position.is_none() {
             return Ok(());
         }

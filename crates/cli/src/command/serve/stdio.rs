@@ -5,6 +5,8 @@
 //! says how far it is sent; the live feed of this machine's hub has changes before they are stored. A session is sent
 //! whole, so one that comes both ways, or twice, changes nothing.
 
+mod texts;
+
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
@@ -28,6 +30,7 @@ use subscope_model::{
 };
 use subscope_store::{Access, SessionQueries, SqliteStore};
 
+use self::texts::TextSender;
 use crate::{
     command::{history, stop::request_stop, watch::live},
     forward::{Exclusions, ProjectNames, host_name},
@@ -43,9 +46,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// Interval of looks at the store.
 const SCAN: Duration = Duration::from_secs(1);
-/// Least interval between two sends of a session, and the bytes per second that one may cost beyond that.
-const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// Least interval between two sends of a session: changes that come together are sent together.
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
+/// Bytes per second that a session may cost for long, and how many it may cost at once: a change after a quiet time is
+/// not delayed.
 const BYTES_PER_SECOND: f64 = 2_000_000.0;
+const BURST_BYTES: f64 = 4_000_000.0;
 /// Sessions between two positions.
 const PORTION: usize = 50;
 /// A hub assigns revs before it commits, and commits in another order: revs down to this distance below the highest one
@@ -111,6 +117,7 @@ pub(super) fn run(context: &Context) -> Result<(), CliError> {
         thread::spawn(move || read_requests(&lines, &presence, &sender));
     }
     let Some((content, from)) = started(&requests, &store_id)? else { return Ok(()) };
+    let texts = TextSender::start(store.location().clone(), content, &lines, context)?;
     let mut sender = SessionSender {
         store,
         names: ProjectNames::new(&context.settings().team),
@@ -134,7 +141,7 @@ pub(super) fn run(context: &Context) -> Result<(), CliError> {
     let mut next_scan = clock::tick();
     while !presence.is_gone() {
         for request in requests.try_iter() {
-            answer(&request, &sender.lines, context)?;
+            answer(&request, &sender.lines, &texts, context)?;
         }
         let now = clock::tick();
         if now >= next_scan {
@@ -146,6 +153,10 @@ pub(super) fn run(context: &Context) -> Result<(), CliError> {
             next_scan = clock::tick() + SCAN;
         }
         sender.send_due()?;
+        if !sender.is_caught_up {
+            // At once, and not with the next look at the store.
+            sender.tell_position(sender.highest, true)?;
+        }
         let wait = next_scan.saturating_duration_since(clock::tick()).min(sender.due_in());
         match feed.next(wait.max(Duration::from_millis(1))) {
             FeedItem::Update(update) => sender.apply(update),
@@ -172,7 +183,12 @@ fn started(
                 }
                 return Ok(Some((content, if store == *store_id { rev } else { 0 })));
             }
-            Ok(RemoteRequest::Clock { .. } | RemoteRequest::Stop { .. } | RemoteRequest::Unknown)
+            Ok(
+                RemoteRequest::Clock { .. }
+                | RemoteRequest::Texts { .. }
+                | RemoteRequest::Stop { .. }
+                | RemoteRequest::Unknown,
+            )
             | Err(RecvTimeoutError::Timeout) => {}
             // The input has ended, and what came before its end is read.
             Err(RecvTimeoutError::Disconnected) => break,
@@ -196,9 +212,11 @@ fn read_requests(lines: &Lines, presence: &Presence, requests: &SyncSender<Remot
             Ok(RemoteRequest::Clock { asked_ms }) => {
                 lines.send(&RemoteLine::Clock { asked_ms, now_ms: clock::now_ms() }).is_ok()
             }
-            Ok(request @ (RemoteRequest::Start { .. } | RemoteRequest::Stop { .. })) => {
-                requests.send(request).is_ok()
-            }
+            Ok(
+                request @ (RemoteRequest::Start { .. }
+                | RemoteRequest::Texts { .. }
+                | RemoteRequest::Stop { .. }),
+            ) => requests.send(request).is_ok(),
             Ok(RemoteRequest::Unknown) | Err(_) => true,
         };
         if !outcome {
@@ -209,8 +227,20 @@ fn read_requests(lines: &Lines, presence: &Presence, requests: &SyncSender<Remot
 }
 
 /// Answers a request other than the first.
-fn answer(request: &RemoteRequest, lines: &Lines, context: &Context) -> Result<(), CliError> {
-    let RemoteRequest::Stop { number, session, agent } = request else { return Ok(()) };
+fn answer(
+    request: &RemoteRequest,
+    lines: &Lines,
+    texts: &TextSender,
+    context: &Context,
+) -> Result<(), CliError> {
+    let (number, session, agent) = match request {
+        RemoteRequest::Stop { number, session, agent } => (number, session, agent),
+        RemoteRequest::Texts { session } => {
+            texts.request(session.clone());
+            return Ok(());
+        }
+        RemoteRequest::Start { .. } | RemoteRequest::Clock { .. } | RemoteRequest::Unknown => return Ok(()),
+    };
     let (ordered, refused) = match request_stop(Some(session), agent, context) {
         Ok(ordered) => (Some(ordered), None),
         Err(error) => (None, Some(error.to_string().into())),
@@ -241,9 +271,25 @@ impl Program {
     }
 }
 
-/// A session that waits for its interval to pass.
-struct PendingSession {
-    due: Instant,
+/// What was sent of a session.
+struct SentSession {
+    rev: u64,
+    at: Instant,
+    /// Bytes that its budget lacked then; it pays [`BYTES_PER_SECOND`] of them back.
+    debt: f64,
+}
+
+impl SentSession {
+    /// Returns the debt after a time.
+    fn debt_at(&self, now: Instant) -> f64 {
+        (self.debt - now.saturating_duration_since(self.at).as_secs_f64() * BYTES_PER_SECOND).max(0.0)
+    }
+
+    /// Returns when the next one may be sent.
+    fn next_at(&self) -> Instant {
+        let excess = Duration::from_secs_f64((self.debt - BURST_BYTES).max(0.0) / BYTES_PER_SECOND);
+        self.at + excess.max(MIN_INTERVAL)
+    }
 }
 
 /// Sends sessions.
@@ -255,8 +301,7 @@ struct SessionSender {
     zone: Option<Text>,
     content: ContentLevel,
     lines: Lines,
-    /// What was sent: the rev, and until when the next send waits.
-    sent: HashMap<SessionId, (u64, Instant)>,
+    sent: HashMap<SessionId, SentSession>,
     /// Rev from which on the store is looked at.
     from: u64,
     /// Last position that was sent.
@@ -268,8 +313,8 @@ struct SessionSender {
     highest: u64,
     /// The store's version when it was last looked at.
     version: Option<i64>,
-    /// Sessions that have changed on the live feed.
-    pending: BTreeMap<SessionId, PendingSession>,
+    /// Sessions that have changed on the live feed, and when they may be sent.
+    pending: BTreeMap<SessionId, Instant>,
     view: LiveView,
 }
 
@@ -285,27 +330,23 @@ impl SessionSender {
         self.view.apply(update);
         if let Some(session) = session {
             let now = clock::tick();
-            let due = self.sent.get(&session).map_or(now, |(_, until)| now.max(*until));
-            self.pending.entry(session).or_insert(PendingSession { due });
+            let due = self.sent.get(&session).map_or(now, |sent| now.max(sent.next_at()));
+            self.pending.entry(session).or_insert(due);
         }
     }
 
     /// Time until the next session is due.
     fn due_in(&self) -> Duration {
         let now = clock::tick();
-        let waits = self.pending.values().map(|pending| pending.due.saturating_duration_since(now));
+        let waits = self.pending.values().map(|due| due.saturating_duration_since(now));
         waits.min().unwrap_or(SCAN)
     }
 
     /// Sends what is due of the live feed.
     fn send_due(&mut self) -> Result<(), CliError> {
         let now = clock::tick();
-        let due: Vec<SessionId> = self
-            .pending
-            .iter()
-            .filter(|(_, pending)| pending.due <= now)
-            .map(|(session, _)| session.clone())
-            .collect();
+        let due: Vec<SessionId> =
+            self.pending.iter().filter(|(_, due)| **due <= now).map(|(session, _)| session.clone()).collect();
         for session in due {
             self.pending.remove(&session);
             if let Some(tree) = self.view.get(&session).cloned() {
@@ -332,7 +373,7 @@ impl SessionSender {
             if presence.is_gone() {
                 return Ok(());
             }
-            let is_sent = self.sent.get(&one.session).is_some_and(|(rev, _)| *rev >= one.rev);
+            let is_sent = self.sent.get(&one.session).is_some_and(|sent| sent.rev >= one.rev);
             if is_sent {
                 continue;
             }
@@ -379,7 +420,7 @@ impl SessionSender {
     /// Sends a session, unless it is another machine's, or stays here.
     fn send(&mut self, row: &SessionRow, tree: &Tree) -> Result<(), CliError> {
         let rev = tree.rev();
-        let is_sent = self.sent.get(&row.id).is_some_and(|(sent, _)| *sent >= rev && rev > 0);
+        let is_sent = self.sent.get(&row.id).is_some_and(|sent| sent.rev >= rev && rev > 0);
         if tree.session.machine.is_some() || self.exclusions.contains(row) || is_sent {
             return Ok(());
         }
@@ -399,8 +440,9 @@ impl SessionSender {
         line.truncate(line.trim_ascii_end().len());
         line.extend_from_slice(b"}\n");
         self.lines.write(&line)?;
-        let cost = Duration::from_secs_f64(line.len() as f64 / BYTES_PER_SECOND);
-        self.sent.insert(session, (rev, clock::tick() + cost.max(MIN_INTERVAL)));
+        let now = clock::tick();
+        let debt = self.sent.get(&session).map_or(0.0, |sent| sent.debt_at(now)) + line.len() as f64;
+        self.sent.insert(session, SentSession { rev, at: now, debt });
         Ok(())
     }
 }

@@ -71,7 +71,12 @@ fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
             reports(ui, key.action, code, &what);
         }
         Action::Detail | Action::Tree | Action::Theme => settings(ui, key.action, code, &what),
-        Action::Sort | Action::Filter | Action::Scope | Action::ZoomIn | Action::ZoomOut => {
+        Action::Sort
+        | Action::Filter
+        | Action::Machine
+        | Action::Scope
+        | Action::ZoomIn
+        | Action::ZoomOut => {
             shown(ui, key.action, code, &what);
         }
         Action::Palette => {
@@ -324,6 +329,23 @@ fn shown(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
             press(ui, code);
             assert_eq!(ui.state.reading.kinds, EventFilter::Tools, "{what}");
             assert!(!ui.screen().contains('»'), "{what}: {}", ui.screen());
+        }
+        Action::Machine => {
+            let all = ui.state.sessions.rows.len();
+            press(ui, code);
+            assert!(ui.screen().contains("no session of another machine"), "{what}: {}", ui.screen());
+            let mut rows = ui.state.sessions.history.clone();
+            let far = rows.last_mut().unwrap();
+            (far.id, far.machine) = ("gpu1~far".into(), Some("gpu1".into()));
+            ui.reply(Question::Sessions(FIRST_SESSIONS), Answer::Sessions(rows, false));
+            ui.frame();
+            press(ui, code);
+            ui.frame();
+            assert_eq!(ui.state.sessions.rows.len(), 1, "{what}");
+            assert!(ui.screen().contains("Sessions of gpu1 1"), "{what}: {}", ui.screen());
+            press(ui, code);
+            ui.frame();
+            assert!(ui.state.sessions.rows.len() >= all, "{what}");
         }
         Action::Scope => {
             ui.press(&[K::Down]);
