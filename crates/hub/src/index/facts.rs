@@ -229,6 +229,8 @@ fn fold_session(
     };
     // Inbox input may touch other sessions too: their rows are not derived here.
     let mut sessions: Vec<SessionId> = router.sessions().cloned().collect();
+    // What was known stays known where files cannot be read, became shorter, or say nothing any more.
+    let may_be_less = !unread.is_empty() || work.is_shorter || sessions.is_empty();
     if sessions.iter().any(|session| router.has_root(session)) {
         sessions.retain(|session| router.has_root(session));
     }
@@ -243,7 +245,7 @@ fn fold_session(
             router.has_root(session) || !work.files.iter().all(is_other)
         }),
     }
-    if !unread.is_empty() {
+    if may_be_less {
         sessions.extend(work.session.clone().filter(|session| !sessions.contains(session)));
     }
     let mut partitions = Partitions::default();
@@ -251,9 +253,6 @@ fn fold_session(
         store.read_received(session, 0, u64::MAX, &mut |received| {
             load_input(&received, &mut partitions, &mut router, &mut |_, _| ());
         })?;
-    }
-    if work.files.is_empty() {
-        sessions.extend(work.session.clone());
     }
     for session in &sessions {
         let stored = StoredSession::of(store, session, work)?;
