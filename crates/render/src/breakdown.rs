@@ -53,7 +53,6 @@ impl StatsRows {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Agent, Flag};
     use subscope_testkit::{
         fixtures,
         sessions::{self, Telling, parts_of},
