@@ -313,7 +313,7 @@ it("shows every view of a saved page that is opened from a disk", async () => {
   const isTree = (): Promise<unknown> => Promise.all(agents.map(({ id }) => page.waitForSelector(row(id))));
   const view = (name: string): Promise<void> => page.getByRole("navigation", { name: "views" }).getByText(name, { exact: true }).click();
   const names = await page.getByRole("navigation", { name: "views" }).getByRole("link").allTextContents();
-  expect(names.length).toBe(4);
+  expect(names.length).toBe(5);
   const [tree = "", feed = "", summary = ""] = names;
   await isTree();
   await page.waitForSelector(".waterfall .lanes canvas");
@@ -332,7 +332,7 @@ it("shows every view of a saved page that is opened from a disk", async () => {
   await page.waitForSelector('aside [data-testid="tool-row"], aside .story');
   await page.getByRole("button", { name: "close the conversation" }).click();
   // By keyboard, and by the name of the program.
-  for (const [key, selector] of [["2", ".feed .line"], ["3", ".figures"], ["1", row("root")], ["h", row("root")], ["/", row("root")]] as const) {
+  for (const [key, selector] of [["2", ".feed .line"], ["3", ".figures"], ["5", ".conversation .line"], ["1", row("root")], ["h", row("root")], ["/", row("root")]] as const) {
     await page.keyboard.press(key);
     await page.waitForSelector(selector);
   }
