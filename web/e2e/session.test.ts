@@ -70,7 +70,7 @@ it("reads as a conversation, in which agents unfold where they were started", as
   await page.waitForURL("**view=conversation*");
   const lines = page.locator(".conversation .line");
   await expect.poll(() => lines.first().textContent()).toContain("prompt");
-  const fold = (of: string) => page.getByRole("button", { name: `what ${of} said and did` });
+  const fold = (of: string) => page.locator(".conversation .fold", { hasText: of });
   // The line of an agent stands below the call that started it.
   const order = (): Promise<(string | null)[]> =>
     lines.evaluateAll((all) => all.map((line) => line.querySelector("[data-call-id]")?.getAttribute("data-call-id") ?? line.querySelector(".agent .name")?.textContent ?? null));

@@ -42,6 +42,7 @@ const VIEWS = [
   ["feed", `/s/${recording.session}?view=feed`],
   ["summary", `/s/${recording.session}?view=summary`],
   ["files", `/s/${new Recording("b-parallel").session}?view=files`],
+  ["conversation", `/s/${recording.session}?view=conversation`],
   ["agent", `/s/${recording.session}/a/root`],
   ["search", "/search?q=the"],
   ["stats", "/stats?days=all"],
