@@ -137,7 +137,7 @@ export class Server {
   async stop(): Promise<void> {
     servers.delete(this);
     await this.#end("SIGTERM");
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 
   async get<T>(path: string): Promise<T> {
