@@ -1,8 +1,8 @@
 //! Reads bundles ([`subscope_harness::Bundle`]): databases and folders in which a harness keeps many sessions.
 //!
 //! A session in one is a source like a file: `BUNDLE/SESSION` is its path, its lines are its bytes. [`sql`] reads
-//! databases, [`mod@folders`] folders of objects, [`tasks`] folders of tasks. Nothing is written: a database is opened read-only for one transaction,
-//! and if it has no write-ahead log, reading creates none.
+//! databases, [`mod@folders`] folders of objects, [`tasks`] folders of tasks. Nothing is written: a
+//! database is opened read-only for one transaction, and if it has no write-ahead log, reading creates none.
 
 mod folders;
 mod sql;

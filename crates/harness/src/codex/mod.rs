@@ -1,9 +1,9 @@
 //! OpenAI Codex CLI.
 //!
 //! * [`layout`]: its rollouts, and which of them are of one session.
-//! * Dialects: [`rollout`] decodes the file of one thread, the primary source ([`lines`] has its lines), [`exec`] what `codex exec --json` prints,
-//!   [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of its hooks, and [`otel`] OpenTelemetry
-//!   records. [`recognize`] finds the dialect of a line.
+//! * Dialects: [`rollout`] decodes the file of one thread, the primary source ([`lines`] has its lines), [`exec`] what
+//!   `codex exec --json` prints, [`app_server`] what `codex app-server` writes to its client, [`hook`] the payloads of
+//!   its hooks, and [`otel`] OpenTelemetry records. [`recognize`] finds the dialect of a line.
 //! * Its forks: [`forks`].
 //! * Shared by the dialects: [`tools`] (tool calls and their ends), [`prompts`] (what a person asked).
 

@@ -6,9 +6,9 @@
 //! Versions before 0.32 write no envelope: a line is a payload itself, without a time, and the first one names the thread.
 //! Those without `task_started` (up to 0.98) do not say that a turn has ended: a last text without calls ends it.
 //!
-//! Pitfalls: what a turn left running is reported after its end, up to seconds later. A child that was forked begins with a copy of its parent's lines, which end where
-//! `subagent_history_start_ordinal` says. A command's typed item may come long after its output, and has more data. In
-//! 0.118 `token_count` repeats itself, and a child that failed ends like one without a message; the parent's rollout
+//! Pitfalls: what a turn left running is reported after its end, up to seconds later. A child that was forked begins with a
+//! copy of its parent's lines, which end where `subagent_history_start_ordinal` says. A command's typed item may come
+//! long after its output, and has more data. In 0.118 `token_count` repeats itself, and a child that failed ends like one without a message; the parent's rollout
 //! has the reason.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};

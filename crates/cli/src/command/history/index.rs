@@ -139,7 +139,8 @@ fn index_by_hub(mut client: Client, pid: u32, args: &IndexArgs, context: &Contex
 /// Time after which files that a repair has set aside are deleted.
 const KEEP_SET_ASIDE_MS: Millis = 30 * 86_400_000;
 
-/// Makes a backup of the store if one is due, removes from it what other machines have forgotten, and deletes what old repairs have set aside. Says what failed.
+/// Makes a backup of the store if one is due, removes from it what other machines have forgotten, and deletes what old
+/// repairs have set aside. Says what failed.
 pub(crate) fn maintain(store: &Location, now_ms: Millis, warn: &mut dyn FnMut(&str)) {
     if let Err(error) = store.back_up(now_ms) {
         warn(&format!("no backup of the store was made: {error}"));
