@@ -1,14 +1,18 @@
 //! Terminal setup and restore (raw mode, alternate screen, mouse), on every exit path.
 
+mod full_screen;
+
 use std::{
     io::{self, Write},
     process::{Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI32, Ordering},
+        atomic::{AtomicI32, Ordering},
     },
     time::Duration,
 };
+
+use full_screen::FullScreen;
 
 use ratatui::{
     Terminal,
@@ -80,7 +84,7 @@ impl Screen {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             // Restored first, so that the panic message stays visible.
-            let _ = leave_full_screen();
+            restore();
             before(panic);
         }));
         enter_full_screen()?;
@@ -100,7 +104,7 @@ impl Screen {
 
     pub(super) fn draw(&mut self, mut work: impl FnMut(Rect, &mut Buffer)) -> io::Result<()> {
         // The signal thread may have restored the terminal already.
-        if !IS_FULL_SCREEN.load(Ordering::Acquire) {
+        if !FULL_SCREEN.is_entered() {
             return Ok(());
         }
         self.terminal.backend_mut().write_all(BEGIN_FRAME.as_bytes())?;
@@ -143,37 +147,41 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the terminal is in full-screen mode. Main loop, panic hook and signal thread race to restore it once.
-static IS_FULL_SCREEN: AtomicBool = AtomicBool::new(false);
+static FULL_SCREEN: FullScreen = FullScreen::new();
 
 fn enter_full_screen() -> io::Result<()> {
-    terminal::enable_raw_mode()?;
-    IS_FULL_SCREEN.store(true, Ordering::Release);
-    let entered = execute!(
-        io::stdout(),
-        Print(SAVE_TITLE),
-        EnterAlternateScreen,
-        EnableMouseCapture,
-        EnableBracketedPaste,
-        EnableFocusChange,
-        Hide
-    );
-    entered.inspect_err(|_| {
-        // The first error is reported.
-        let _ = leave_full_screen();
+    FULL_SCREEN.enter(|| {
+        terminal::enable_raw_mode()?;
+        let entered = execute!(
+            io::stdout(),
+            Print(SAVE_TITLE),
+            EnterAlternateScreen,
+            EnableMouseCapture,
+            EnableBracketedPaste,
+            EnableFocusChange,
+            Hide
+        );
+        entered.inspect_err(|_| {
+            // The first error is reported.
+            let _ = write_restore();
+        })
     })
 }
 
 /// Restores the terminal; to be called before ending the process while the UI runs. Idempotent.
 pub fn restore() {
     // The process is ending: an error cannot be shown.
-    let _ = leave_full_screen();
+    if FULL_SCREEN.leave_within(GRACE, write_restore).is_none() {
+        // The thread that restores the terminal is stuck in a write. This is no write.
+        let _ = terminal::disable_raw_mode();
+    }
 }
 
 fn leave_full_screen() -> io::Result<()> {
-    if !IS_FULL_SCREEN.swap(false, Ordering::AcqRel) {
-        return Ok(());
-    }
+    FULL_SCREEN.leave(write_restore)
+}
+
+fn write_restore() -> io::Result<()> {
     // Cleared first: a tmux pane that was resized meanwhile keeps lines of the alternate screen (observed: tmux 3.3a).
     let clear = terminal::Clear(terminal::ClearType::All);
     let left = execute!(
