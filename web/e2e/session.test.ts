@@ -85,6 +85,13 @@ it("reads as a conversation, in which agents unfold where they were started", as
   await expect.poll(() => page.locator(".conversation").textContent()).toContain(answer);
   await fold(title(parent)).first().click();
   await expect.poll(async () => (await order()).includes(title(deepest))).toBe(false);
+  // All at once, the nested ones too; their events are asked for as they come into sight.
+  await page.getByRole("button", { name: /^Unfold all/ }).click();
+  await expect.poll(async () => (await order()).includes(title(deepest))).toBe(true);
+  await fold(title(deepest)).first().scrollIntoViewIfNeeded();
+  await expect.poll(() => page.locator(".conversation").textContent()).toContain(answer);
+  await page.keyboard.type("zM");
+  await expect.poll(async () => (await order()).includes(title(deepest))).toBe(false);
   await page.getByRole("link", { name: `open the panel of ${title(parent)}` }).click();
   await page.waitForURL(`**/a/${parent.id}?view=conversation`);
   isQuiet(seen);

@@ -513,6 +513,23 @@ fn first_hub_is_announced_and_doctor_always_names_it() {
 }
 
 #[test]
+fn store_that_is_written_for_a_moment_is_waited_for_by_a_command_that_needs_it_alone() {
+    let (hubs, _) = filled();
+    hubs.env.run(&["index"]).success();
+    let lock = fs::File::open(hubs.env.path("data/subscope/store.lock")).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        // As a hub that starts and leaves again, before it answers.
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(500));
+            lock.unlock().unwrap();
+        });
+        let ran = hubs.env.run(&["index"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    });
+}
+
+#[test]
 fn locked_store_that_nobody_answers_for_is_gone_without() {
     let (hubs, recording) = filled();
     let committed = hubs.env.run(&["ls", "--json"]).success();

@@ -48,6 +48,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCKED_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit for a hub to exit after it was asked to: open requests get some seconds to finish.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time that a command that needs the store for itself waits for a hub that starts, on a busy machine, or for a short
+/// command to end.
+const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Polling interval while waiting. A hub starts within about 20 ms.
 const POLL: Duration = Duration::from_millis(3);
 /// Delay before another hub is started after one that found the store locked: the lock's holder may have been exiting.
@@ -261,10 +264,21 @@ pub(crate) fn background_hub(data: &Path) -> Result<Option<(Client, Health)>, Cl
     }
 }
 
-/// Stops a hub that was started in the background, so that this process can write its store. Other hubs stay.
+/// Stops a hub that was started in the background, so that this process can write its store. Other hubs stay. One that is
+/// just starting does not answer yet: while something writes the store, it is waited for, for [`STORE_TIMEOUT`].
 ///
 /// # Errors
 /// If it does not answer or does not exit.
 pub(crate) fn stop_background_hub(data: &Path) -> Result<(), CliError> {
-    background_hub(data)?.map_or(Ok(()), |(client, _)| stop_and_wait(client, data))
+    let began = clock::tick();
+    loop {
+        if let Some((client, _)) = background_hub(data)? {
+            return stop_and_wait(client, data);
+        }
+        let is_other_hub = Client::connect(Address::Socket(data.join(SOCKET))).is_ok();
+        if is_other_hub || !SqliteStore::is_written(data) || began.elapsed() > STORE_TIMEOUT {
+            return Ok(());
+        }
+        std::thread::sleep(RETRY_AFTER);
+    }
 }
