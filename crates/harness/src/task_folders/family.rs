@@ -66,7 +66,7 @@ macro_rules! extension {
             gaps: &[
                 concat!("not run here: what is read of ", $title, " is known from public sources"),
                 "calls have no times where the messages of the conversation have none",
-                "that a call waits for an approval is not shown; that a question does is",
+                "whether a command waits for an approval or runs is not known: its question stays while it runs; that other calls and questions wait is shown",
                 $($gap),*
             ],
             unstoppable: concat!("no way to end one of the agents of ", $title, " was tried"),
