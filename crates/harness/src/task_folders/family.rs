@@ -8,9 +8,9 @@ use std::{
 use subscope_decode::{Dialect, DialectSpec, LinesDecoder};
 use subscope_model::ToolClass;
 
-use super::{layout, lines, tools};
+use super::{layout, lines, stated, tools};
 use crate::{
-    Bundle, Harness, HeadLine, Home, Place, SessionFiles, TaskBundle, Variables,
+    Bundle, Harness, HeadLine, Home, Place, SelfReport, SessionFiles, StatedTotal, TaskBundle, Variables,
     harness::{folder_in, user_home},
 };
 
@@ -203,6 +203,11 @@ impl Harness for TaskExtension {
 
     fn gaps(&self) -> &'static [&'static str] {
         self.gaps
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        let is_of = |total: &StatedTotal| self.dialects.iter().any(|own| total.dialects.contains(own));
+        stated::SELF_REPORT.totals.iter().any(is_of).then_some(&stated::SELF_REPORT)
     }
 
     fn why_unstoppable(&self) -> Option<&'static str> {

@@ -5,6 +5,7 @@
 //! * [`layout`]: where their tasks are, and the meaning of their paths. A folder of tasks is a [`crate::Bundle`].
 //! * [`lines`]: the lines of a task: which document each is of, and what is said about a task. [`messages`] decodes what the
 //!   editor showed, the source of prompts, tokens and ends, [`history`] the conversation with the model, the source of calls.
+//! * [`stated`]: the totals that a task's own document states.
 //! * [`waits`]: which call a person is asked to allow. [`tools`]: tool calls, also those that are written as elements into a text, and their results.
 
 mod family;
@@ -12,6 +13,7 @@ mod history;
 mod layout;
 mod lines;
 mod messages;
+mod stated;
 #[cfg(test)]
 mod tests;
 mod tools;
