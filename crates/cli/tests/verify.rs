@@ -274,10 +274,9 @@ fn a_changed_number_of_a_document_about_a_task_is_found() {
         let known = fixtures::text(&file);
         for (field, figure) in [("tokensOut", "output tokens"), ("totalCost", "cost")] {
             let mut about = json(&known);
-            about[field] = json!(about[field].as_f64().unwrap() + 1.0);
-            if field == "tokensOut" {
-                about[field] = json!(about[field].as_f64().unwrap() as u64);
-            }
+            let known = &mut about[field];
+            *known =
+                known.as_u64().map_or_else(|| json!(known.as_f64().unwrap() + 1.0), |count| json!(count + 1));
             fs::write(&file, about.to_string()).unwrap();
             let (code, report) = verify(&env, &copied);
             assert_eq!((code, places(&report)), (1, BTreeSet::from(["history_item.json"])), "{report}");

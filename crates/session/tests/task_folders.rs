@@ -154,8 +154,11 @@ fn asking(tool: &str, input: &Value, shown: &[Value]) -> Vec<Value> {
     vec![line("roo.task.messages", json!(messages)), line("roo.task.history", history)]
 }
 
-/// What the root does or waits for, ten seconds after the last message: kind, tool, and since when.
-fn activity(lines: &[Value]) -> (AgentStatus, Option<(LivenessKind, Option<String>, Option<i64>)>) {
+/// What an agent does or waits for: kind, tool, and since when.
+type Doing = (LivenessKind, Option<String>, Option<i64>);
+
+/// What the root does or waits for, ten seconds after the last message.
+fn activity(lines: &[Value]) -> (AgentStatus, Option<Doing>) {
     let tree = tree_at(&read(&[part(lines)], options(false)), 1_770_000_310_000);
     // The document says what is asked now, and not how often.
     assert_eq!(tree.summary.permissions_asked, None);
