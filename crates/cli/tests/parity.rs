@@ -11,6 +11,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::{BufRead, BufReader, Write as _},
+    path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     thread,
     time::Duration,
@@ -27,7 +28,7 @@ use subscope_testkit::{
     env::{Ran, Terminal, TestEnv, run},
     fixtures::{self, Recording, recording},
     lines::{Line, launch_result, spawn_input, transcript},
-    others::{OtherRecording, other_recordings},
+    others::{OtherRecording, acp_recordings, other_recordings},
 };
 
 /// Source of a session.
@@ -58,10 +59,12 @@ enum Way {
     Ingested(&'static str, &'static str),
     /// The same under another id of the session, as another source has the recorded one.
     IngestedAs(&'static str, &'static str, &'static str),
+    /// Folders of tasks, the root first, are copied into the home.
+    Tasks(&'static [&'static str], &'static str),
 }
 
 /// The sources of the other harnesses: the rows of the second table.
-const OTHERS: [(&str, &str, Way); 26] = [
+const OTHERS: [(&str, &str, Way); 29] = [
     ("Codex: rollouts", "codex/0.169.0/v1_two_parallel", Way::OnDisk("sessions", "home/.codex/sessions")),
     ("Codex: `exec --json`", "codex/0.169.0/v1_child_error", Way::Ingested("codex.exec", "stdout.jsonl")),
     (
@@ -132,7 +135,20 @@ const OTHERS: [(&str, &str, Way); 26] = [
         Way::IngestedAs("qwen.stream", "stdout.jsonl", "5d0f3c1e-9a0b-4c56-8f0a-0b1c2d3e4f50"),
     ),
     ("Qwen Code: hooks", "qwen/0.24.4/hooks", Way::Ingested("qwen.hook", "hooks.jsonl")),
+    (
+        "Roo Code: task folders",
+        "rooveterinaryinc.roo-cline",
+        Way::Tasks(
+            &["019c0000-0000-7000-8000-000000000001", "019c0000-0000-7000-8000-000000000002"],
+            EXTENSIONS,
+        ),
+    ),
+    ("Cline for VS Code: task folders", "saoudrizwan.claude-dev", Way::Tasks(&["1770000100000"], EXTENSIONS)),
+    ("a connection over ACP", "acp/claude-agent/0.101.0/acp_on", Way::Ingested("acp.messages", "acp.jsonl")),
 ];
+
+/// Where an editor keeps the data of its extensions.
+const EXTENSIONS: &str = "home/.vscode-server/data/User/globalStorage";
 
 /// Hooks that name no agent, so the session has its root alone.
 const AGENTLESS: [&str; 2] = ["Gemini CLI: hooks", "Kimi Code: hooks"];
@@ -654,33 +670,39 @@ fn every_session_that_ls_lists_works_with_every_verb() {
 }
 
 /// Puts the files of a source of another harness into the home.
-fn place(env: &TestEnv, recorded: &str, from: &str, to: &str) {
-    let from = recording_of(recorded).folder.join(from);
-    let files = if from.is_dir() { fixtures::files_below(&from) } else { vec![from.clone()] };
+fn place(env: &TestEnv, from: &Path, to: &str) {
+    let files = if from.is_dir() { fixtures::files_below(from) } else { vec![from.to_owned()] };
     for file in files {
-        let below = file.strip_prefix(&from).unwrap().to_str().unwrap();
+        let below = file.strip_prefix(from).unwrap().to_str().unwrap();
         let place = if below.is_empty() { to.to_owned() } else { format!("{to}/{below}") };
         env.write(&place, fixtures::bytes(&file));
     }
 }
 
 fn recording_of(name: &str) -> OtherRecording {
-    other_recordings().into_iter().find(|it| it.name() == name).unwrap()
+    let all = other_recordings().into_iter().chain(acp_recordings());
+    all.into_iter().find(|it| it.name() == name).unwrap()
 }
 
 /// Returns the session of a source of another harness, once the hub has an agent of it.
 fn bring(serving: &Serving, (name, recorded, way): (&'static str, &str, Way)) -> Session {
-    let recording = recording_of(recorded);
-    let recorded_id = recording.truth["session"]["id"].as_str().unwrap();
-    let mut id = recorded_id.to_owned();
-    if let Way::Ingested(dialect, file) | Way::IngestedAs(dialect, file, _) = way {
-        let mut lines = fixtures::text(&recording.folder.join(file));
-        if let Way::IngestedAs(.., other) = way {
-            lines = lines.replace(recorded_id, other);
-            other.clone_into(&mut id);
-        }
+    let recorded_id = || recording_of(recorded).truth["session"]["id"].as_str().unwrap().to_owned();
+    let ingest = |dialect: &str, file: &str, change: &dyn Fn(String) -> String| {
+        let lines = change(fixtures::text(&recording_of(recorded).folder.join(file)));
         serving.post(&format!("/api/v1/ingest/{dialect}?source=parity"), "", lines.as_bytes());
-    }
+    };
+    let id = match way {
+        Way::OnDisk(..) => recorded_id(),
+        Way::Ingested(dialect, file) => {
+            ingest(dialect, file, &|lines| lines);
+            recorded_id()
+        }
+        Way::IngestedAs(dialect, file, other) => {
+            ingest(dialect, file, &|lines| lines.replace(&recorded_id(), other));
+            other.to_owned()
+        }
+        Way::Tasks(tasks, _) => tasks[0].to_owned(),
+    };
     let least = if AGENTLESS.contains(&name) { 1 } else { 2 };
     let began = clock::tick();
     let tree = loop {
@@ -707,8 +729,16 @@ fn bring(serving: &Serving, (name, recorded, way): (&'static str, &str, Way)) ->
 fn every_session_of_other_harnesses_works_with_every_verb() {
     let env = env();
     for (_, recorded, way) in OTHERS {
-        if let Way::OnDisk(from, to) = way {
-            place(&env, recorded, from, to);
+        match way {
+            Way::OnDisk(from, to) => place(&env, &recording_of(recorded).folder.join(from), to),
+            Way::Tasks(tasks, to) => {
+                for task in tasks {
+                    let from = fixtures::root().join("wild/task-folders").join(recorded);
+                    let from = from.join("tasks").join(task);
+                    place(&env, &from, &format!("{to}/{recorded}/tasks/{task}"));
+                }
+            }
+            Way::Ingested(..) | Way::IngestedAs(..) => {}
         }
     }
     run(command(&env, "index"), b"").success();

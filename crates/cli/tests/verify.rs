@@ -233,7 +233,7 @@ fn a_changed_number_is_found_in_every_total() {
     let known = harnesses().filter_map(|harness| harness.self_report()).flat_map(|report| report.totals);
     let untried: BTreeSet<&str> =
         known.map(|total| total.name).filter(|name| !tried.contains(name)).collect();
-    let others = BTreeSet::from(["metadata.usage", "session (database)"]);
+    let others = BTreeSet::from(["history_item.json", "metadata.usage", "session (database)"]);
     assert_eq!(untried, others, "they are in no line: see the next tests");
 }
 
@@ -252,6 +252,38 @@ fn a_changed_number_of_an_object_is_found() {
     fs::write(file, object.to_string()).unwrap();
     let (code, report) = verify(&env, &copied);
     assert_eq!((code, places(&report)), (1, BTreeSet::from(["metadata.usage"])), "{report}");
+}
+
+#[test]
+fn a_changed_number_of_a_document_about_a_task_is_found() {
+    let extension = "wild/task-folders/rooveterinaryinc.roo-cline";
+    let env = env();
+    let from = fixtures::root().join(extension);
+    for file in fixtures::files_below(&from) {
+        let below = file.strip_prefix(&from).unwrap().display();
+        env.write(&format!("copy/rooveterinaryinc.roo-cline/{below}"), fixtures::bytes(&file));
+    }
+    let copied = env.path("copy");
+    let (code, report) = verify(&env, &copied);
+    assert_eq!((code, &report["differences"], &report["files_left_out"]), (0, &json!([]), &json!(0)));
+    let place = report["places"].as_array().unwrap().iter().find(|it| it["place"] == "history_item.json");
+    assert_eq!(place.unwrap()["equal"], 16, "{report}");
+    let abouts =
+        fixtures::files_below(&copied).into_iter().filter(|file| file.ends_with("history_item.json"));
+    for file in abouts {
+        let known = fixtures::text(&file);
+        for (field, figure) in [("tokensOut", "output tokens"), ("totalCost", "cost")] {
+            let mut about = json(&known);
+            let known = &mut about[field];
+            *known =
+                known.as_u64().map_or_else(|| json!(known.as_f64().unwrap() + 1.0), |count| json!(count + 1));
+            fs::write(&file, about.to_string()).unwrap();
+            let (code, report) = verify(&env, &copied);
+            assert_eq!((code, places(&report)), (1, BTreeSet::from(["history_item.json"])), "{report}");
+            assert_eq!(report["differences"][0]["figure"], figure, "{report}");
+        }
+        fs::write(&file, known).unwrap();
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use subscope_store::{SessionQueries, SqliteStore, StoreError};
 
 use crate::{
     batch::BatchRead,
-    session_sources::{SessionSources, has_more_than},
+    session_sources::{SessionSources, has_lost_an_end, has_more_than},
 };
 
 /// Sessions that were read from their sources.
@@ -168,10 +168,10 @@ fn stored_tree(store: Option<&SqliteStore>, session: &SessionId) -> Result<Optio
     Ok(store.map(|store| store.tree(session)).transpose()?.flatten())
 }
 
-/// Whether stored rows stand in for those of a session whose sources may be less than they were: they have more, or know its
-/// agents for longer.
+/// Whether stored rows stand in for those of a session whose sources may be less than they were: they have more, know its
+/// agents for longer, or how one of them ended.
 fn stand_in_for(stored: &Tree, read: &Tree) -> bool {
-    has_more_than(stored, read) || known_ms(stored) > known_ms(read)
+    has_more_than(stored, read) || known_ms(stored) > known_ms(read) || has_lost_an_end(stored, read)
 }
 
 /// How long the agents of a session are known in all: each from its beginning to the session's last event.

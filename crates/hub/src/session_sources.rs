@@ -9,7 +9,7 @@ use subscope_collect::{
     CollectError, Expanded, Found, Group, Skipped, archive::Archive, expand, length, transcripts_naming,
 };
 use subscope_harness::{Role, Root, classify};
-use subscope_model::{Agent, Problem, SessionId, Tree};
+use subscope_model::{Agent, AgentStatus, Problem, SessionId, Tree};
 use subscope_session::{Dialect, RouterOptions};
 use subscope_store::{FileIdentity, History, ReceivedInput, SqliteStore, StoreError};
 
@@ -177,10 +177,17 @@ pub(crate) fn has_more_than(stored: &Tree, read: &Tree) -> bool {
     RowCounts::of(stored).exceed(RowCounts::of(read))
 }
 
-/// How much the rows of a session hold: numbers of agents, tool calls, API responses, runs, and known attributes of agents
-/// (type, name, description, model, parent), and whether the session has a title.
+/// Whether an agent that had ended is lost in the re-read session, though nothing newer is known of it.
+pub(crate) fn has_lost_an_end(stored: &Tree, read: &Tree) -> bool {
+    let ended = stored.agents.iter().filter(|row| !row.status.is_live() && row.status != AgentStatus::Lost);
+    let mut both = ended.filter_map(|row| Some((row, read.agents.iter().find(|now| now.id == row.id)?)));
+    both.any(|(row, now)| now.status == AgentStatus::Lost && now.last_event_at_ms <= row.last_event_at_ms)
+}
+
+/// How much the rows of a session hold: numbers of agents, tool calls, API responses, runs, questions for a permission, and
+/// known attributes of agents (type, name, description, model, parent), and whether the session has a title.
 #[derive(Clone, Copy)]
-pub(crate) struct RowCounts([u32; 6]);
+pub(crate) struct RowCounts([u32; 7]);
 
 impl RowCounts {
     pub(crate) fn of(tree: &Tree) -> Self {
@@ -197,6 +204,7 @@ impl RowCounts {
             tree.summary.tool_calls,
             messages,
             tree.session.runs,
+            tree.summary.permissions_asked.unwrap_or(0),
             attributes,
             has_title,
         ])

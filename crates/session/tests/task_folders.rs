@@ -7,10 +7,10 @@ use std::{fs, path::PathBuf};
 
 use serde_json::{Value, json};
 use subscope_harness::{Bundle, TaskBundle, bundle, recognize};
-use subscope_model::{AgentStatus, ToolStatus, Tree};
+use subscope_model::{AgentStatus, EventKind, LivenessKind, ToolStatus, Tree};
 use subscope_testkit::{
     fixtures,
-    sessions::{Part, tree},
+    sessions::{Part, events, options, read, tree, tree_at},
 };
 
 const ROO: &str = "rooveterinaryinc.roo-cline";
@@ -52,8 +52,12 @@ fn part(lines: &[Value]) -> Part {
     Part::new("tasks", text.into_bytes())
 }
 
+fn tree_of_lines(lines: &[Value]) -> Tree {
+    tree(&[part(lines)])
+}
+
 fn tree_of(extension: &str, all: &[&str]) -> Tree {
-    tree(&[part(&lines(extension, all))])
+    tree_of_lines(&lines(extension, all))
 }
 
 fn calls(tree: &Tree, agent: usize) -> Vec<(&str, ToolStatus)> {
@@ -125,6 +129,105 @@ fn a_question_is_an_open_call() {
     let tree = tree_of(KILO, &[ASKS]);
     assert_eq!(tree.session.harness.as_deref(), Some("kilo-vscode"));
     assert_eq!(calls(&tree, 0), [("ask_followup_question", ToolStatus::Open)]);
+}
+
+/// The lines of a task of Roo Code that has called a tool, and of what the editor shows behind that.
+fn asking(tool: &str, input: &Value, shown: &[Value]) -> Vec<Value> {
+    let (start, call) =
+        (1_770_000_300_000_i64, json!({"type": "tool_use", "id": "c1", "name": tool, "input": input}));
+    let request = json!({"apiProtocol": "anthropic", "tokensIn": 5, "tokensOut": 5}).to_string();
+    let mut messages = vec![
+        json!({"ts": start, "type": "say", "say": "text", "text": "Do it"}),
+        json!({"ts": start + 100, "type": "say", "say": "api_req_started", "text": request}),
+    ];
+    messages.extend(shown.iter().enumerate().map(|(at, message)| {
+        let mut message = message.clone();
+        message["ts"] = json!(start + 500 + 100 * at as i64);
+        message
+    }));
+    // The conversation is written once the answer has ended, which may be after the question.
+    let history = json!([
+        {"role": "user", "content": "Do it", "ts": start},
+        {"role": "assistant", "content": [call], "ts": start + 900},
+    ]);
+    let line = |kind: &str, content: Value| json!({"type": kind, "task": ASKS, "root": ASKS, "parent": null, "content": content});
+    vec![line("roo.task.messages", json!(messages)), line("roo.task.history", history)]
+}
+
+/// What an agent does or waits for: kind, tool, and since when.
+type Doing = (LivenessKind, Option<String>, Option<i64>);
+
+/// What the root does or waits for, ten seconds after the last message.
+fn activity(lines: &[Value]) -> (AgentStatus, Option<Doing>) {
+    let tree = tree_at(&read(&[part(lines)], options(false)), 1_770_000_310_000);
+    // The document says what is asked now, and not how often.
+    assert_eq!(tree.summary.permissions_asked, None);
+    let root = tree.agents.into_iter().next().unwrap();
+    let liveness = root.liveness.map(|it| {
+        assert!(!it.inferred, "{it:?}");
+        (it.kind, it.name.map(|name| name.to_string()), it.since_ms.map(|since| since - 1_770_000_300_000))
+    });
+    (root.status, liveness)
+}
+
+#[test]
+fn a_call_that_a_person_is_asked_to_allow_waits_until_it_is_answered() {
+    let ask = |ask: &str, text: Value| json!({"type": "ask", "ask": ask, "text": text.to_string()});
+    let read = |path: &str| ask("tool", json!({"tool": "readFile", "path": path}));
+    let answered = |mut ask: Value| {
+        ask["isAnswered"] = json!(true);
+        ask
+    };
+    let say = |say: &str| json!({"type": "say", "say": say, "text": ""});
+    let mcp = ask("use_mcp_server", json!({"type": "use_mcp_tool", "serverName": "s", "toolName": "t"}));
+    let file = json!({"path": "a.py"});
+    use LivenessKind::{Children, Permission, Question, Tool};
+    let cases = [
+        ("read_file", vec![read("a.py")], Permission, 500),
+        ("read_file", vec![say("text"), read("a.py")], Permission, 600),
+        ("read_file", vec![answered(read("a.py"))], Tool, 900),
+        ("read_file", vec![read("a.py"), say("user_feedback")], Tool, 900),
+        ("use_mcp_tool", vec![mcp.clone()], Permission, 500),
+        ("use_mcp_tool", vec![mcp, say("mcp_server_request_started")], Tool, 900),
+        // It runs or waits: its question stays as it is.
+        ("execute_command", vec![json!({"type": "ask", "ask": "command", "text": "make"})], Tool, 900),
+        // It may be at work.
+        ("new_task", vec![ask("tool", json!({"tool": "newTask", "mode": "Code"}))], Children, 900),
+        // A question about another tool is none about this one.
+        ("execute_command", vec![read("a.py")], Tool, 900),
+        ("ask_followup_question", vec![ask("followup", json!({"question": "Which?"}))], Question, 900),
+    ];
+    for (tool, shown, kind, since) in cases {
+        let lines = asking(tool, &file, &shown);
+        let name = (kind != Children).then(|| tool.to_owned());
+        let expected = (AgentStatus::Running, Some((kind, name, Some(since))));
+        assert_eq!(activity(&lines), expected, "{tool}: {shown:?}");
+        let backwards: Vec<Value> = lines.iter().rev().cloned().collect();
+        assert_eq!(activity(&backwards), expected, "backwards, {tool}: {shown:?}");
+        // The document before it is what was known before.
+        let asked = asking(tool, &file, &[read("a.py")]);
+        assert_eq!(activity(&[asked, lines].concat()), expected, "after a question, {tool}: {shown:?}");
+    }
+    let guidance =
+        asking("read_file", &file, &[say("text"), ask("mistake_limit_reached", json!("What now?"))]);
+    let expected = Some((Question, Some("mistake_limit_reached".to_owned()), Some(600)));
+    assert_eq!(activity(&guidance[..1]), (AgentStatus::Running, expected));
+    // Nobody says that the editor was closed: what is silent for long is lost, as with other harnesses.
+    let lost = tree_of_lines(&asking("read_file", &file, &[read("a.py")]));
+    assert_eq!((lost.agents[0].status, &lost.agents[0].liveness), (AgentStatus::Lost, &None));
+}
+
+#[test]
+fn of_several_calls_the_one_of_the_asked_file_waits() {
+    let ask = json!({"type": "ask", "ask": "tool", "text": json!({"tool": "readFile", "path": "b.py"}).to_string()});
+    let mut lines = asking("read_file", &json!({"path": "a.py"}), &[ask]);
+    let call = json!({"type": "tool_use", "id": "c2", "name": "read_file", "input": {"path": "b.py"}});
+    lines[1]["content"][1]["content"].as_array_mut().unwrap().push(call);
+    let shown: Vec<_> =
+        events(&[part(&lines)]).into_iter().filter(|it| it.kind == EventKind::PermissionRequest).collect();
+    let data: Vec<Value> = shown.iter().map(|event| serde_json::to_value(&event.data).unwrap()).collect();
+    assert_eq!(data.len(), 1, "{data:?}");
+    assert_eq!(data[0]["input"], json!({"path": "b.py"}));
 }
 
 /// What must not depend on how lines come.

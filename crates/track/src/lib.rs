@@ -113,7 +113,7 @@ impl Tracker {
 
     /// Returns whether hooks report the session, and whether they name agents.
     pub fn hooked(&self) -> HookCoverage {
-        match (self.facts.hooks.is_empty(), self.facts.has_identity) {
+        match (self.facts.reported_steps().next().is_none(), self.facts.has_identity) {
             (true, _) => HookCoverage::No,
             (false, false) => HookCoverage::Unnamed,
             (false, true) => HookCoverage::Named,

@@ -445,8 +445,8 @@ fn vendor_costs(facts: &Facts) -> Vec<VendorCost> {
 
 /// Returns how often hooks report that a person is asked for a permission; `None` without hooks.
 fn permissions_asked(facts: &Facts) -> Option<u32> {
-    let asked = facts.hooks.iter().filter(|step| matches!(step.kind, HookStepKind::Permission { .. }));
-    (!facts.hooks.is_empty()).then(|| asked.count() as u32)
+    let asked = facts.reported_steps().filter(|step| matches!(step.kind, HookStepKind::Permission { .. }));
+    facts.reported_steps().next().is_some().then(|| asked.count() as u32)
 }
 
 fn summarize(

@@ -6,6 +6,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod connections;
 mod damage;
 mod home;
 mod objects;

@@ -8,9 +8,9 @@ use std::{
 use subscope_decode::{Dialect, DialectSpec, LinesDecoder};
 use subscope_model::ToolClass;
 
-use super::{layout, lines, tools};
+use super::{layout, lines, stated, tools};
 use crate::{
-    Bundle, Harness, HeadLine, Home, Place, SessionFiles, TaskBundle, Variables,
+    Bundle, Harness, HeadLine, Home, Place, SelfReport, SessionFiles, StatedTotal, TaskBundle, Variables,
     harness::{folder_in, user_home},
 };
 
@@ -66,7 +66,7 @@ macro_rules! extension {
             gaps: &[
                 concat!("not run here: what is read of ", $title, " is known from public sources"),
                 "calls have no times where the messages of the conversation have none",
-                "that a call waits for an approval is not shown; that a question does is",
+                "whether a command waits for an approval or runs is not known: its question stays while it runs; that other calls and questions wait is shown",
                 $($gap),*
             ],
             unstoppable: concat!("no way to end one of the agents of ", $title, " was tried"),
@@ -203,6 +203,11 @@ impl Harness for TaskExtension {
 
     fn gaps(&self) -> &'static [&'static str] {
         self.gaps
+    }
+
+    fn self_report(&self) -> Option<&'static SelfReport> {
+        let is_of = |total: &StatedTotal| self.dialects.iter().any(|own| total.dialects.contains(own));
+        stated::SELF_REPORT.totals.iter().any(is_of).then_some(&stated::SELF_REPORT)
     }
 
     fn why_unstoppable(&self) -> Option<&'static str> {

@@ -13,7 +13,7 @@ use subscope_model::{
     CallEnd, Claim, Fact, Outcome, Parent, RawJson, Spawn, SpawnMode, SpawnResult, ToolClass,
 };
 
-use super::{lines::made, tools};
+use super::{lines::made, tools, waits::WaitingCall};
 use crate::common::parts::{elements, string};
 
 #[derive(Default, Deserialize)]
@@ -38,10 +38,18 @@ struct HistoryBlock<'a> {
     is_error: Flag,
 }
 
+/// Most bytes of arguments that are kept to be shown with the question about their call.
+const MOST_INPUT: usize = 64 << 10;
+
 /// A call without a result.
 struct OpenTaskCall {
     id: String,
     name: String,
+    digest: u64,
+    /// Its arguments, unless they are long.
+    input: Option<String>,
+    /// The file that they name.
+    file: Option<String>,
     /// Whether its result names the tool alone.
     is_element: bool,
 }
@@ -54,8 +62,12 @@ struct TaskCalls<'t> {
     elements: usize,
 }
 
-/// Emits the calls of a task.
-pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Emitter<'a, '_>) {
+/// Emits the calls of a task. Returns those that have no result.
+pub(super) fn decode<'a>(
+    task: &str,
+    content: Option<&'a RawValue>,
+    out: &mut Emitter<'a, '_>,
+) -> Vec<WaitingCall> {
     let mut calls = TaskCalls { task, open: Vec::new(), elements: 0 };
     for message in elements::<HistoryMessage<'a>>(content) {
         out.head.time = message.ts.signed();
@@ -69,16 +81,33 @@ pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Em
             Some(_) | None => {}
         }
     }
+    let waiting = |OpenTaskCall { name, digest, input, file, .. }| WaitingCall { name, digest, input, file };
+    calls.open.into_iter().map(waiting).collect()
 }
 
 impl TaskCalls<'_> {
+    fn begin_call(
+        &mut self,
+        id: &str,
+        name: &str,
+        input: RawJson<'_>,
+        is_element: bool,
+        out: &mut Emitter<'_, '_>,
+    ) {
+        let call = tools::begin(id, name, input);
+        let (id, name, digest) = (id.to_owned(), name.to_owned(), call.digest);
+        out.emit_made(Fact::CallBegin(call));
+        let file = tools::file_of(input.json);
+        let input = (input.json.len() <= MOST_INPUT).then(|| input.json.to_owned());
+        self.open.push(OpenTaskCall { id, name, digest, input, file, is_element });
+    }
+
     fn begin<'a>(&mut self, block: &HistoryBlock<'a>, out: &mut Emitter<'a, '_>) {
         if block.kind.is("tool_use") {
             let (Some(id), Some(name)) = (block.id.filled(), block.name.filled()) else { return };
             if name != tools::COMPLETION {
                 let input = out.raw(block.input).unwrap_or(made("{}"));
-                out.emit_made(Fact::CallBegin(tools::begin(id, name, input)));
-                self.open.push(OpenTaskCall { id: id.to_owned(), name: name.to_owned(), is_element: false });
+                self.begin_call(id, name, input, false, out);
             }
             return;
         }
@@ -86,8 +115,7 @@ impl TaskCalls<'_> {
         for (name, arguments) in tools::element_calls(&text) {
             self.elements += 1;
             let id = format!("{}#{}", self.task, self.elements);
-            out.emit_made(Fact::CallBegin(tools::begin(&id, name, made(&arguments))));
-            self.open.push(OpenTaskCall { id, name: name.to_owned(), is_element: true });
+            self.begin_call(&id, name, made(&arguments), true, out);
         }
     }
 

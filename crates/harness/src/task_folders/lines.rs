@@ -1,5 +1,7 @@
 //! The lines of a task and of those below it, each a document that is rewritten as a whole ([`crate::TaskBundle`]).
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
@@ -11,7 +13,7 @@ use subscope_model::{
     SpawnMode,
 };
 
-use super::{history, messages};
+use super::{history, messages, waits::TaskWaits};
 use crate::common::parts::elements;
 
 /// What is between the name of the extension and the kind of a document.
@@ -21,6 +23,8 @@ const MARK: &str = ".task.";
 #[derive(Debug)]
 pub(super) struct TaskLines {
     session: Option<String>,
+    /// What the tasks wait for, by task.
+    waits: HashMap<String, TaskWaits>,
 }
 
 /// One line.
@@ -71,7 +75,7 @@ pub(super) fn is_of(object: &str, extension: &str) -> bool {
 impl TaskLines {
     /// A decoder for the source that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { session: hint.session.clone() }
+        Self { session: hint.session.clone(), waits: HashMap::new() }
     }
 }
 
@@ -89,8 +93,18 @@ impl LineDecoder for TaskLines {
         match kind {
             "about" => about(&line, task == root, root, &mut out),
             "metadata" if task == root => metadata(line.content, &mut out),
-            "messages" => messages::decode(task, line.content, &mut out),
-            "history" => history::decode(task, line.content, &mut out),
+            "messages" => {
+                let asked = messages::decode(task, line.content, &mut out);
+                let waits = self.waits.entry(task.to_owned()).or_default();
+                waits.asked = asked;
+                waits.emit(&mut out);
+            }
+            "history" => {
+                let open = history::decode(task, line.content, &mut out);
+                let waits = self.waits.entry(task.to_owned()).or_default();
+                waits.open = open;
+                waits.emit(&mut out);
+            }
             _ => {}
         }
         Ok(())

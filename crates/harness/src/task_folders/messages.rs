@@ -7,19 +7,25 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Emitter,
+    Emitter, digest,
     lenient::{Flag, Num, Str},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Claim, EndEvidence, Fact, Parent, PromptKind, RawJson, Response, Spawn,
-    SpawnMode, Usage,
+    SpawnMode, ToolClass, Usage,
 };
 
-use super::lines::made;
+use super::{
+    lines::made,
+    waits::{Ask, AskedCall},
+};
 use crate::common::{
     emit_failure,
     parts::{elements, string},
 };
+
+/// Questions whether and how a task goes on after many errors or requests.
+const GUIDANCE: [&str; 2] = ["mistake_limit_reached", "auto_approval_max_req_reached"];
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
@@ -31,6 +37,8 @@ struct EditorMessage<'a> {
     ask: Str<'a>,
     text: Option<&'a RawValue>,
     partial: Flag,
+    /// Of a question about a tool, and of one of the model.
+    is_answered: Flag,
     model_info: EditorModel<'a>,
 }
 
@@ -81,8 +89,12 @@ struct TaskTurn<'t> {
     is_over: bool,
 }
 
-/// Emits what a task has shown.
-pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Emitter<'a, '_>) {
+/// Emits what a task has shown. Returns the question about a call that it shows last.
+pub(super) fn decode<'a>(
+    task: &str,
+    content: Option<&'a RawValue>,
+    out: &mut Emitter<'a, '_>,
+) -> Option<AskedCall> {
     let all: Vec<EditorMessage<'a>> = elements(content);
     let is_root = matches!(out.head.claim, Claim::Root(_));
     let mut turn = TaskTurn { task, is_root, is_over: true };
@@ -101,9 +113,22 @@ pub(super) fn decode<'a>(task: &str, content: Option<&'a RawValue>, out: &mut Em
             turn.said(message, at == 0, out);
         }
     }
+    let last = all.last().filter(|last| last.kind.is("ask") && !last.partial.is_true())?;
+    let text = string(last.text).unwrap_or_default();
+    let ask = Ask { word: last.ask.get()?, text: &text, is_answered: last.is_answered };
+    if GUIDANCE.contains(&ask.word) {
+        // It is asked between two requests, about no call: any next one is its answer.
+        let digest = digest(ask.word, &turn.id_of(last));
+        out.emit_made(Fact::Permission { name: ask.word, class: ToolClass::Question, digest, input: None });
+    }
+    AskedCall::of(&ask, turn.id_of(last), last.ts.signed())
 }
 
 impl TaskTurn<'_> {
+    fn id_of(&self, message: &EditorMessage<'_>) -> String {
+        format!("{}:{}", self.task, message.ts.0.unwrap_or(0))
+    }
+
     fn said<'a>(&mut self, message: &EditorMessage<'a>, is_first: bool, out: &mut Emitter<'a, '_>) {
         let text = out.raw(message.text).filter(|text| text.json.len() > 2);
         match message.say.get().unwrap_or_default() {
@@ -167,7 +192,7 @@ impl TaskTurn<'_> {
         if !is_only_counted {
             self.begin(out);
         }
-        let id = format!("{}:{}", self.task, message.ts.0.unwrap_or(0));
+        let id = self.id_of(message);
         out.emit_made(Fact::Response(Response {
             message_id: &id,
             model: message.model_info.model_id.filled(),

@@ -40,9 +40,12 @@ const TOOLS: Tools = Tools {
 /// The tool with which a task ends: it is no call.
 pub(super) const COMPLETION: &str = "attempt_completion";
 
+/// The tool that runs a command.
+pub(super) const COMMAND: &str = "execute_command";
+
 /// Tools that a model may have called by elements.
 const ELEMENTS: &[&str] = &[
-    "execute_command",
+    COMMAND,
     "read_file",
     "write_to_file",
     "replace_in_file",
@@ -115,6 +118,11 @@ pub(super) fn begin<'a>(id: &'a str, name: &'a str, input: RawJson<'a>) -> CallB
     let arguments = ToolArguments::parse(json);
     let writes = arguments.file().filter(|_| TOOLS.writing.contains(&name)).cloned().into_iter().collect();
     CallBegin { writes, detail: arguments.detail(), ..call }
+}
+
+/// Returns the file that arguments name.
+pub(super) fn file_of(arguments: &str) -> Option<String> {
+    ToolArguments::parse(arguments).file().map(|file| file.clone().into_owned())
 }
 
 /// Returns the calls that a text has as elements, each with its arguments as JSON.

@@ -28,7 +28,7 @@ use crate::{
     clock,
     loader::{FileLoader, Unread, file_spec, load_input},
     partitions::Partitions,
-    session_sources::{cut_problem, has_more_than},
+    session_sources::{cut_problem, has_lost_an_end, has_more_than},
 };
 
 /// Capacity of the queue of sessions that were read: enough that neither workers nor writer wait for the other's
@@ -288,9 +288,11 @@ fn fold_session(
             read.trees.push((tree, deadline));
         }
     }
-    // What could not be read completely is read again by the next run. Of a session without rows only files that are known
-    // as its sources are recorded as read.
-    if let Some(session) = sessions.first().or(work.session.as_ref()).filter(|_| unread.is_empty()) {
+    // What could not be read completely is read again by the next run, and so is a file in its place that says less than the
+    // stored rows: as long as its identity is the former one, they stand in. Of a session without rows only files that are
+    // known as its sources are recorded as read.
+    let is_settled = unread.is_empty() && (read.frozen.is_empty() || work.is_missing);
+    if let Some(session) = sessions.first().or(work.session.as_ref()).filter(|_| is_settled) {
         let is_mixed = |found: &Found| read.mixed.iter().any(|mixed| mixed.file.0.path == found.path);
         let own = work.files.iter().filter(|(found, _)| !is_mixed(found));
         read.sources.extend(own.map(|(found, identity)| source_file(found, session, *identity)));
@@ -352,6 +354,8 @@ struct StoredSession<'s> {
     is_comparable: bool,
     /// Whether a file of it has become shorter: lines are gone, also where no count shows it.
     is_shorter: bool,
+    /// The same, or one of them is gone.
+    is_cut: bool,
 }
 
 /// What stored rows have that the files of their session no longer say.
@@ -373,7 +377,8 @@ impl<'s> StoredSession<'s> {
         };
         let is_comparable =
             tree.is_some() && (work.is_shorter || work.is_missing || store.has_current_rows(session)?);
-        Ok(Self { store, tree, is_comparable, is_shorter: work.is_shorter })
+        let is_cut = work.is_shorter || work.is_missing;
+        Ok(Self { store, tree, is_comparable, is_shorter: work.is_shorter, is_cut })
     }
 
     /// Finds out what was lost, and joins stored facts that replace it.
@@ -415,7 +420,11 @@ impl<'s> StoredSession<'s> {
         if keys.is_some_and(|stored| stored.keys.iter().any(|key| !own.contains(key))) {
             return Ok(true);
         }
-        // Nothing is owned elsewhere yet: these rows have all that the stored ones may have.
-        Ok(router.tree(session, now).is_none_or(|derived| has_more_than(stored, &derived)))
+        // Nothing is owned elsewhere yet: these rows have all that the stored ones may have. Ends of turns in streams are
+        // not among stored facts.
+        let has_more = |derived: Tree| {
+            has_more_than(stored, &derived) || self.is_cut && has_lost_an_end(stored, &derived)
+        };
+        Ok(router.tree(session, now).is_none_or(has_more))
     }
 }

@@ -487,10 +487,13 @@ impl Recording<'_, '_> {
 
     fn push_hook_step(&mut self, kind: HookStepKind) {
         let place = self.observation.place;
+        let is_question =
+            matches!(kind, HookStepKind::Permission { .. } | HookStepKind::PermissionReply { .. });
         self.facts.hooks.push(HookStep {
             source: place.source.0,
             offset: place.offset,
             line: place.line,
+            is_transcribed: is_question && self.observation.kind == SourceKind::Transcript,
             kind,
         });
     }

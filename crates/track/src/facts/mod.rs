@@ -183,6 +183,11 @@ impl Facts {
         (0..).zip(&self.calls)
     }
 
+    /// Returns the hook steps of sources that report each event once.
+    pub(crate) fn reported_steps(&self) -> impl Iterator<Item = &HookStep> {
+        self.hooks.iter().filter(|step| !step.is_transcribed)
+    }
+
     /// Returns the hook steps in their order.
     pub(crate) fn sorted_hooks(&self) -> Vec<&HookStep> {
         let mut steps: Vec<&HookStep> = self.hooks.iter().collect();

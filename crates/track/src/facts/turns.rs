@@ -62,12 +62,15 @@ pub(crate) struct StreamFacts {
     pub(crate) begins: Vec<(u64, Option<Millis>)>,
 }
 
-/// One entry of a hook log. Hooks have no timestamps, so their order is that of `source` and `offset`.
+/// One entry of a hook log, or a question of another source. Hooks have no timestamps, so their order is that of `source`
+/// and `offset`.
 #[derive(Clone, Debug)]
 pub(crate) struct HookStep {
     pub(crate) source: u32,
     pub(crate) offset: u64,
     pub(crate) line: u64,
+    /// Whether it is a question of a transcript, which says what is asked at the moment: no hook, and not counted.
+    pub(crate) is_transcribed: bool,
     pub(crate) kind: HookStepKind,
 }
 

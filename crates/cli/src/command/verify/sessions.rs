@@ -8,6 +8,7 @@ use std::{
 };
 
 use subscope_collect::{Expanded, Found, Group, archive::Archive, is_harness_output, is_recording_name};
+use subscope_harness::bundle;
 use subscope_hub::{
     BatchRead, SessionSources,
     index::{IndexOptions, elsewhere},
@@ -89,7 +90,7 @@ pub(super) fn each_of_homes(context: &Context, each: Each<'_>) -> Result<Lists, 
 
 /// Reads the sessions at a path. Returns the lists that an index of a folder gives; `None` for a file.
 pub(super) fn each_at(path: &Path, context: &Context, each: Each<'_>) -> Result<Option<Lists>, CliError> {
-    if !path.is_dir() || subscope_harness::bundle(path).is_some() {
+    if !path.is_dir() || bundle(path).is_some() {
         let expanded = BatchRead::expand(&[path.to_owned()])?;
         read_files(expanded, context, each)?;
         return Ok(None);
@@ -205,6 +206,8 @@ fn recordings_below(folder: &Path, used: &HashSet<PathBuf>) -> (Vec<PathBuf>, u6
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, kind) = (entry.path(), entry.file_type());
             match kind {
+                // The index reads all of a folder that holds many sessions.
+                Ok(kind) if kind.is_dir() && bundle(&path).is_some() => {}
                 Ok(kind) if kind.is_dir() && depth < DEPTH => folders.push((path, depth + 1)),
                 Ok(kind) if kind.is_file() && is_recording_name(&path) && !used.contains(&path) => {
                     match is_harness_output(&path) {
