@@ -49,8 +49,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("page", &[]),
     // The hub stores rows. `page`: the files that it serves. `render`, `export`: timelines and exports for the page,
     // made by the same pure functions as for the other user interfaces. `client`: the type of the events that programs
-    // publish, which describes the route that takes them.
-    ("server", &["client", "hub", "page", "query", "render", "export"]),
+    // publish, which describes the route that takes them. `platform`: the local socket, and private files.
+    ("server", &["client", "hub", "page", "platform", "query", "render", "export"]),
     // `render`: sanitizes messages. The others: errors of theirs have hints.
     ("program", &["collect", "export", "render", "store"]),
     // `server`: the page, the routes of questions, and errors. `query`: the questions. `store`: the queries that every

@@ -13,10 +13,10 @@ const TARGET: &str = "x86_64-pc-windows-gnu";
 /// Compiler of the C in dependencies, and linker.
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 
-/// What compiles for Windows. The others wait for parts of `platform`: jobs, signals, the local socket.
+/// What compiles for Windows. The others wait for parts of `platform`: jobs, signals, the terminal.
 const CRATES: &[&str] = &[
-    "client", "collect", "decode", "export", "harness", "hub", "model", "page", "platform", "query", "render",
-    "session", "store", "track",
+    "client", "collect", "decode", "export", "harness", "hub", "model", "page", "platform", "query",
+    "render", "server", "session", "store", "testkit", "track",
 ];
 
 /// Checks the crates with clippy; skipped where the target or its compiler is not installed, because nothing here

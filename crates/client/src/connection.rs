@@ -18,8 +18,6 @@ use crate::{
 
 /// TCP connect timeout: the hub is on this machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Retry interval while the socket's accept queue is full.
-const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Timeout of each write and of each read of a response: far more than a hub needs unless it hangs.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest response: many times the tree of the largest real session.
@@ -134,9 +132,5 @@ impl Connection {
 /// another user owns the socket, its folder or the listening process, or can replace one of them.
 pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<LocalStream> {
     let deadline = Deadline::after(limit);
-    connect_local(path, || {
-        let left = deadline.left().ok_or(io::ErrorKind::TimedOut)?;
-        std::thread::sleep(RETRY_INTERVAL.min(left));
-        Ok(())
-    })
+    connect_local(path, || deadline.left())
 }

@@ -4,6 +4,8 @@
 //! The only crate with code for one operating system: `unix.rs` and `windows.rs` define the same names. Only `windows.rs`
 //! has `unsafe` code: the standard library lacks two of its questions.
 
+#[cfg(any(windows, test))]
+mod loopback;
 mod mirror;
 #[cfg(unix)]
 mod unix;
@@ -26,9 +28,12 @@ use windows as system;
 pub use mirror::{mirrored, original};
 pub use system::{
     LocalStream, REPORTS_OPEN_FILES, WATCHES_TREES, check_owner, check_private_folder, connect_local,
-    create_private_folder, device_inode, disk_space, into_tcp, is_alive, open_device_inode, path_bytes,
-    path_from_bytes, peer_pid, read_at, variable,
+    create_private_folder, device_inode, disk_space, into_tcp, is_alive, is_private, make_private_folder,
+    open_device_inode, own_user, path_bytes, path_from_bytes, peer_pid, random_bytes, read_at, variable,
 };
+
+#[cfg(feature = "listen")]
+pub use system::{LocalConnection, LocalListener};
 
 /// Identity of a file among all files of the machine: it stays when the file is renamed, and its hard links share it.
 ///

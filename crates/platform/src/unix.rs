@@ -1,5 +1,7 @@
 //! Unix: Linux and macOS.
 
+#[cfg(feature = "listen")]
+mod listener;
 mod local_socket;
 mod trust;
 
@@ -8,7 +10,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fs::{DirBuilder, File, Metadata, OpenOptions},
-    io,
+    io::{self, Read as _},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
         fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
@@ -18,8 +20,10 @@ use std::{
 
 use rustix::{fs::OFlags, process::Pid};
 
+#[cfg(feature = "listen")]
+pub use listener::{LocalConnection, LocalListener};
 pub use local_socket::{LocalStream, connect_local, into_tcp, peer_pid};
-pub use trust::{check_owner, check_private_folder};
+pub use trust::{check_owner, check_private_folder, is_private, make_private_folder, own_user};
 
 use crate::{DeviceInode, DiskSpace};
 
@@ -83,6 +87,15 @@ pub fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
 /// Returns a variable of the environment.
 pub fn variable(name: impl AsRef<OsStr>) -> Option<OsString> {
     env::var_os(name)
+}
+
+/// Fills a buffer with random bytes of the system.
+///
+/// # Errors
+/// If it has none.
+pub fn random_bytes(buffer: &mut [u8]) -> io::Result<()> {
+    // All systems with Unix sockets have this file.
+    File::open("/dev/urandom")?.read_exact(buffer)
 }
 
 /// Whether a process of this user runs.

@@ -17,6 +17,7 @@ use std::{
     },
     path::{Path, PathBuf},
     ptr,
+    time::Duration,
 };
 
 use windows_sys::Win32::{
@@ -25,7 +26,9 @@ use windows_sys::Win32::{
     System::Threading::{OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject},
 };
 
-use crate::{DeviceInode, DiskSpace, mirror::SHARES, wtf8};
+#[cfg(feature = "listen")]
+pub use crate::loopback::listener::{LocalConnection, LocalListener};
+use crate::{DeviceInode, DiskSpace, loopback, mirror::SHARES, wtf8};
 
 /// Whether a watch covers a whole tree: `ReadDirectoryChangesW` does. It keeps each watched folder open, which then cannot
 /// be renamed; so one watch above all is better than one for each.
@@ -85,6 +88,32 @@ pub fn check_owner(path: &Path) -> io::Result<()> {
     fs::metadata(path).map(|_| ())
 }
 
+/// Creates a missing folder, with the rights of the folder above it.
+///
+/// # Errors
+/// Errors of the operating system.
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+    create_private_folder(folder)
+}
+
+/// Says yes: who may read a file is not checked, as in [`check_private_folder`].
+pub fn is_private(_: &Metadata) -> bool {
+    true
+}
+
+/// Returns nothing: users have no number.
+pub fn own_user() -> Option<u32> {
+    None
+}
+
+/// Fills a buffer with random bytes of the system.
+///
+/// # Errors
+/// If it has none.
+pub fn random_bytes(buffer: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(buffer).map_err(io::Error::other)
+}
+
 /// Reads bytes of a file from an offset on; may read fewer than asked. Moves the file's position.
 ///
 /// # Errors
@@ -139,9 +168,14 @@ pub fn disk_space(folder: &Path) -> io::Result<DiskSpace> {
     let mut free_bytes = 0;
     // SAFETY: the path ends with 0 and lives until the call ends, as does the number that it writes; the other two may be
     // null.
-    let is_known =
-        unsafe { GetDiskFreeSpaceExW(folder.as_ptr(), &raw mut free_bytes, ptr::null_mut(), ptr::null_mut()) };
-    if is_known == 0 { Err(io::Error::last_os_error()) } else { Ok(DiskSpace { free_bytes, has_free_files: true }) }
+    let is_known = unsafe {
+        GetDiskFreeSpaceExW(folder.as_ptr(), &raw mut free_bytes, ptr::null_mut(), ptr::null_mut())
+    };
+    if is_known == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(DiskSpace { free_bytes, has_free_files: true })
+    }
 }
 
 /// A connection to a hub, which is one over TCP.
@@ -152,13 +186,13 @@ pub fn into_tcp(stream: LocalStream) -> TcpStream {
     stream
 }
 
-/// Connects to no local socket.
+/// Connects to a local socket of this user. `left` returns the time that is left to wait, `None` once there is none.
 ///
 /// # Errors
-/// [`io::ErrorKind::Unsupported`]: a hub has none on Windows. It can be asked at its address.
-pub fn connect_local(_: &Path, _: impl FnMut() -> io::Result<()>) -> io::Result<LocalStream> {
-    let what = "a hub has no local socket on Windows; ask it at the address that `subscope serve` prints";
-    Err(io::Error::new(io::ErrorKind::Unsupported, what))
+/// Errors of the operating system; [`io::ErrorKind::ConnectionRefused`] if nobody listens,
+/// [`io::ErrorKind::TimedOut`] in time, [`io::ErrorKind::PermissionDenied`] if another program listens there.
+pub fn connect_local(path: &Path, left: impl FnMut() -> Option<Duration>) -> io::Result<LocalStream> {
+    loopback::connect(path, left)
 }
 
 /// Returns nothing: TCP does not report the process.

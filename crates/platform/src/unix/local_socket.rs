@@ -5,6 +5,8 @@ use std::{
     net::TcpStream,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
+    thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -14,6 +16,9 @@ use rustix::{
 
 use super::trust;
 
+/// Interval of attempts while the accept queue is full.
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+
 /// A connection to a local socket.
 pub type LocalStream = UnixStream;
 
@@ -22,13 +27,13 @@ pub fn into_tcp(stream: LocalStream) -> TcpStream {
     TcpStream::from(OwnedFd::from(stream))
 }
 
-/// Connects to a local socket of this user. `wait` is called while there is no room in its accept queue, which fills up
-/// while the listening process is stopped; its error ends the attempt.
+/// Connects to a local socket of this user. `left` returns the time that is left to wait, `None` once there is none: for
+/// room in the accept queue, which fills up while the listening process is stopped.
 ///
 /// # Errors
-/// Error of the system call, or of `wait`; [`io::ErrorKind::PermissionDenied`] if another user owns the socket, its folder
-/// or the listening process, or can replace one of them.
-pub fn connect_local(path: &Path, mut wait: impl FnMut() -> io::Result<()>) -> io::Result<LocalStream> {
+/// Error of the system call; [`io::ErrorKind::TimedOut`] in time; [`io::ErrorKind::PermissionDenied`] if another user owns
+/// the socket, its folder or the listening process, or can replace one of them.
+pub fn connect_local(path: &Path, mut left: impl FnMut() -> Option<Duration>) -> io::Result<LocalStream> {
     trust::check_socket(path)?;
     let address = SocketAddrUnix::new(path)?;
     let stream = UnixStream::from(socket(AddressFamily::UNIX, SocketType::STREAM, None)?);
@@ -38,7 +43,10 @@ pub fn connect_local(path: &Path, mut wait: impl FnMut() -> io::Result<()>) -> i
             Ok(()) => break,
             Err(Errno::INTR) => {}
             // poll(2) cannot wait for room in the queue.
-            Err(Errno::AGAIN) => wait()?,
+            Err(Errno::AGAIN) => {
+                let left = left().ok_or(io::ErrorKind::TimedOut)?;
+                thread::sleep(RETRY_INTERVAL.min(left));
+            }
             Err(error) => return Err(error.into()),
         }
     }
