@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::step::{announce, cargo, run, skip, skipped, succeeds, target_folder};
-use crate::{book, clients, e2e, pypi, team, tidy, web};
+use crate::{book, clients, e2e, pypi, team, tidy, web, windows};
 
 /// The MCP SDK for Python, client of one test.
 const PYTHON_SDK: (&str, &str) = ("mcp", "2.3.0");
@@ -27,6 +27,7 @@ pub(crate) fn ci() -> Result<()> {
     // Documentation of private items: links to them are allowed, broken links are not.
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
     run("doc", cargo().args(doc).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))?;
+    windows::check()?;
     deny()?;
     book::build()?;
     clients::test()?;

@@ -16,36 +16,41 @@ const EVERYTHING: &[&str] = &["*"];
 /// Each crate with its allowed dependencies. `model` may be used by every crate below.
 const EDGES: &[(&str, &[&str])] = &[
     ("model", &[]),
+    // What operating systems do differently; depends on nothing.
+    ("platform", &[]),
     ("decode", &[]),
     ("track", &[]),
     // The questions about sessions: one signature each for all who answer.
     ("query", &[]),
-    // `query`: the query of the session list.
-    ("store", &["query"]),
+    // `query`: the query of the session list. `platform`: bytes of paths, private files, room on the disk.
+    ("store", &["platform", "query"]),
     // `harness`: how names of models are shortened.
     ("render", &["harness"]),
-    ("export", &[]),
+    // `platform`: whether the process of a record runs.
+    ("export", &["platform"]),
     // Everything about vendors: decoders of their dialects, the layout of their files, their programs and
     // hooks.
     ("harness", &["decode"]),
     // `harness`: where transcripts are, and the meaning of their paths. `decode`: the name of a dialect.
-    ("collect", &["decode", "harness"]),
-    // Embedded by other programs: it queries a hub over its socket and never links it.
-    ("client", &["query"]),
+    // `platform`: identity of files, private files.
+    ("collect", &["decode", "harness", "platform"]),
+    // Embedded by other programs: it queries a hub over its socket and never links it. `platform`:
+    // the local socket, and whose it is.
+    ("client", &["platform", "query"]),
     // A watchdog for any process group; depends on nothing.
     ("guard", &[]),
     // `harness`: recognizes the dialect of a source if the caller does not name it.
     ("session", &["decode", "harness", "track"]),
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
-    // `harness`: which files are transcripts, and the answers to hooks.
-    ("hub", &["session", "query", "store", "collect", "harness"]),
+    // `harness`: which files are transcripts, and the answers to hooks. `platform`: identity of files, private files.
+    ("hub", &["session", "query", "store", "collect", "harness", "platform"]),
     // The embedded files of the page; it knows neither HTTP nor exports.
     ("page", &[]),
     // The hub stores rows. `page`: the files that it serves. `render`, `export`: timelines and exports for the page,
     // made by the same pure functions as for the other user interfaces. `client`: the type of the events that programs
-    // publish, which describes the route that takes them.
-    ("server", &["client", "hub", "page", "query", "render", "export"]),
+    // publish, which describes the route that takes them. `platform`: the local socket, and private files.
+    ("server", &["client", "hub", "page", "platform", "query", "render", "export"]),
     // `render`: sanitizes messages. The others: errors of theirs have hints.
     ("program", &["collect", "export", "render", "store"]),
     // `server`: the page, the routes of questions, and errors. `query`: the questions. `store`: the queries that every

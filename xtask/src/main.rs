@@ -1,5 +1,5 @@
 //! Tasks of the repository: `cargo xtask ci | test | e2e | drift | frameworks | tidy | types | web | page | truth |
-//! stalls | parity | plugins | atif | otel | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist |
+//! stalls | parity | plugins | atif | otel | perfetto | compare | bench | book | clients | fuzz | kills | team | pictures | dist | windows |
 //! workflows`.
 //!
 //! Not part of the product. A task prints its steps and exits with 1 on any failure.
@@ -38,6 +38,7 @@ mod truth;
 mod types;
 mod vscode;
 mod web;
+mod windows;
 mod workflows;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   plays programs of agent frameworks against a scripted model; their spans go to a hub; installs them
                   from PyPI and npm
   tidy            the rules of the repository that no other tool checks
+  windows         checks what compiles for Windows, where its target and compiler are installed
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
   types           writes the types of the page and of the client libraries from the model, and the generated pages of the book
@@ -101,6 +103,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["drift", which @ ..] => drift::run(which),
         ["frameworks", names @ ..] => frameworks::all(names),
         ["tidy"] => tidy::run(),
+        ["windows"] => windows::check(),
         ["clients"] => clients::test(),
         ["book"] => book::build(),
         ["truth"] => truth::run(),

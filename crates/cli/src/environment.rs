@@ -26,7 +26,7 @@ impl Environment {
         let working_folder = std::env::current_dir().unwrap_or_default();
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let own_names = names.filter(|name| name.starts_with(VARIABLE_PREFIX)).collect();
-        Self { variable: Box::new(|name| std::env::var_os(name)), own_names, working_folder }
+        Self { variable: Box::new(|name| subscope_platform::variable(name)), own_names, working_folder }
     }
 
     /// Returns an environment with the given variables.

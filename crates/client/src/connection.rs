@@ -4,24 +4,20 @@ use std::{
     fmt,
     io::{self, Write},
     net::{SocketAddr, TcpStream},
-    os::{fd::OwnedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+use subscope_platform::{LocalStream, connect_local, into_tcp, peer_pid};
 
 use crate::{
     clock::Deadline,
     error::ClientError,
     http::{self, BodyFraming, ResponseHead, ResponseReader},
-    trust,
 };
 
 /// TCP connect timeout: the hub is on this machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Retry interval while the socket's accept queue is full.
-const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Timeout of each write and of each read of a response: far more than a hub needs unless it hangs.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest response: many times the tree of the largest real session.
@@ -51,8 +47,7 @@ impl fmt::Display for Address {
 /// An open connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// The socket may be of TCP: what is used of this type works on every stream socket.
-    reader: ResponseReader<UnixStream>,
+    reader: ResponseReader<TcpStream>,
     host: String,
     /// Process id of the hub; `None` over TCP or if the system does not report it.
     pub(crate) peer_pid: Option<u32>,
@@ -73,13 +68,13 @@ impl Connection {
                     _ => unreachable(source),
                 })?;
                 let peer_pid = peer_pid(&stream);
-                (stream, "localhost".to_owned(), peer_pid)
+                (into_tcp(stream), "localhost".to_owned(), peer_pid)
             }
             Address::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT).map_err(unreachable)?;
                 // Requests are small and not pipelined: Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
-                (UnixStream::from(OwnedFd::from(stream)), address.to_string(), None)
+                (stream, address.to_string(), None)
             }
             Address::Url(_) => return Err(unreachable(io::ErrorKind::Unsupported.into())),
         };
@@ -129,42 +124,13 @@ impl Connection {
     }
 }
 
-#[cfg(target_os = "linux")]
-fn peer_pid(stream: &UnixStream) -> Option<u32> {
-    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
-    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn peer_pid(_: &UnixStream) -> Option<u32> {
-    None
-}
-
 /// Connects to a Unix socket of this user. Waits at most `limit` for room in its accept queue, which fills up while the
 /// listening process is stopped.
 ///
 /// # Errors
 /// Error of the system call; [`io::ErrorKind::TimedOut`] if the queue stayed full; [`io::ErrorKind::PermissionDenied`] if
 /// another user owns the socket, its folder or the listening process, or can replace one of them.
-pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<LocalStream> {
     let deadline = Deadline::after(limit);
-    trust::check_socket(path)?;
-    let address = SocketAddrUnix::new(path)?;
-    let stream = UnixStream::from(socket(AddressFamily::UNIX, SocketType::STREAM, None)?);
-    stream.set_nonblocking(true)?;
-    loop {
-        match connect(&stream, &address) {
-            Ok(()) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            // poll(2) cannot wait for room in the queue.
-            Err(rustix::io::Errno::AGAIN) => {
-                let left = deadline.left().ok_or(io::ErrorKind::TimedOut)?;
-                std::thread::sleep(RETRY_INTERVAL.min(left));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    trust::check_peer(&stream, path)?;
-    stream.set_nonblocking(false)?;
-    Ok(stream)
+    connect_local(path, || deadline.left())
 }

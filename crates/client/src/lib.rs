@@ -13,7 +13,7 @@
 //! With the feature `push`, [`push`] posts traces to a receiver of OpenTelemetry that a person names, [`forward`] snapshots of
 //! sessions to a team's server, which a [`Client`] can ask too; all over TLS.
 //!
-//! Made to be embedded: without that feature it depends on the standard library, `rustix`, JSON and the model; no async runtime, no threads.
+//! Made to be embedded: without that feature it depends on the standard library, the operating system's calls, JSON and the model; no async runtime, no threads.
 //!
 //! It does not start hubs: [`LiveFeed`] gets its [`Client`]s from a [`ConnectFn`], which may.
 
@@ -37,7 +37,6 @@ pub mod push;
 #[cfg(feature = "push")]
 mod remote;
 mod sse;
-mod trust;
 
 pub use client::{Client, IngestAnswer};
 pub use connection::{Address, connect_socket};
@@ -48,5 +47,5 @@ pub use live_feed::{ConnectFn, LiveFeed};
 pub use polled_feed::PolledFeed;
 #[cfg(feature = "push")]
 pub use remote::Remote;
+pub use subscope_platform::{check_owner, check_private_folder};
 pub use subscope_query::{ListQuery, Queries, QueryError, QueryResult};
-pub use trust::{check_owner, check_private_folder};

@@ -5,9 +5,6 @@
 mod common;
 
 use std::{
-    fs,
-    io::{Read, Write},
-    os::unix::{fs::PermissionsExt, net::UnixListener},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -41,7 +38,7 @@ fn begin_agent(client: &mut Client, run: &str) {
 fn questions_are_answered_over_both_doors() {
     let folder = folder();
     let running = Running::start(folder.path(), Timeouts::default());
-    for address in [Address::Socket(running.socket.clone()), Address::Tcp(running.tcp)] {
+    for address in running.addresses() {
         let mut client = Client::connect(address).unwrap();
         let health = client.health().unwrap();
         assert_eq!((&*health.version, health.mode), (VERSION, HubMode::Background));
@@ -249,7 +246,14 @@ fn hub_that_is_asked_to_leave_leaves() {
 }
 
 #[test]
+#[cfg(unix)]
 fn nobody_somebody_else_and_nonsense_are_told_apart() {
+    use std::{
+        fs,
+        io::{Read as _, Write as _},
+        os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    };
+
     let folder = folder();
     let socket = folder.path().join("hub.sock");
     let connect = || Client::connect(Address::Socket(socket.clone()));
@@ -290,7 +294,13 @@ fn nobody_somebody_else_and_nonsense_are_told_apart() {
 }
 
 #[test]
+#[cfg(unix)]
 fn feed_is_read_however_it_is_cut() {
+    use std::{
+        io::{Read as _, Write as _},
+        os::unix::net::UnixListener,
+    };
+
     let folder = folder();
     let socket = folder.path().join("hub.sock");
     let listener = UnixListener::bind(&socket).unwrap();

@@ -9,14 +9,14 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions},
+    fs::{self, File, FileTimes, Metadata, OpenOptions},
     io::{self, BufWriter},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
 use subscope_harness::classify;
+use subscope_platform::{OpenPolicy as _, create_private_folder, device_inode, mirrored, modified_ns};
 
 use crate::{
     Skipped,
@@ -82,12 +82,12 @@ impl Archive {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         if let Some(folder) = own.parent() {
-            private(folder)?;
+            create_private_folder(folder)?;
         }
         let packed = with_ending(&own, frames::ENDING);
         if let Ok(link) = fs::symlink_metadata(&own) {
             // An older version's link shares what is written into the original.
-            if (link.dev(), link.ino()) != (now.dev(), now.ino()) {
+            if device_inode(&own, &link)? != device_inode(original, &now)? {
                 compress(&own, &packed)?;
             }
             remove_if_there(&own)?;
@@ -171,7 +171,7 @@ impl Archive {
     /// the first line is lost.
     fn original(&self, own: &Path) -> io::Result<Option<(PathBuf, String)>> {
         let plain = if frames::is_frames(own) { own.with_extension("") } else { own.to_owned() };
-        let original = Path::new("/").join(plain.strip_prefix(&self.folder).unwrap_or(&plain));
+        let original = subscope_platform::original(plain.strip_prefix(&self.folder).unwrap_or(&plain));
         let named = original_of(&original).unwrap_or_else(|| original.clone());
         let place = classify(&named);
         let session = match place.session {
@@ -266,21 +266,8 @@ impl Archive {
 
     /// The path of a file's second name: always below the archive's folder.
     fn place(&self, original: &Path) -> io::Result<PathBuf> {
-        let mut place = self.folder.clone();
-        for part in original.components() {
-            match part {
-                Component::RootDir => {}
-                Component::Normal(name) => place.push(name),
-                Component::Prefix(_) | Component::CurDir | Component::ParentDir => {
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain path"));
-                }
-            }
-        }
-        if original.is_absolute() && place != self.folder {
-            Ok(place)
-        } else {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path"))
-        }
+        let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a plain absolute path");
+        mirrored(&self.folder, original).ok_or_else(refused)
     }
 }
 
@@ -391,19 +378,9 @@ fn times(metadata: &Metadata) -> FileTimes {
     FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_nanos(since))
 }
 
-/// When a file was last written, in nanoseconds since 1970.
-pub(crate) fn modified_ns(metadata: &Metadata) -> i64 {
-    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
-}
-
 /// A file that only this user can read, empty.
 fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-/// Makes a folder that only this user can look into, with those above it.
-fn private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    OpenOptions::new().write(true).create(true).truncate(true).private().open(path)
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {

@@ -5,13 +5,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{File, Metadata},
+    fs::File,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::MetadataExt,
     path::Path,
     sync::{Mutex, PoisonError},
 };
 
+use subscope_platform::{DeviceInode, modified_ns, open_device_inode};
 use zstd::{stream::read::Decoder, zstd_safe::get_frame_content_size};
 
 use crate::{
@@ -62,16 +62,17 @@ impl Packed {
     }
 }
 
-/// A file as it was last written: its device and number, its length, and the time in nanoseconds.
-type FileState = (u64, u64, u64, i64, i64);
+/// A file as it was last written: which it is, its length, and the time in nanoseconds.
+type FileState = (DeviceInode, u64, i64);
 
 /// Lengths of contents that were found by decoding: a file that has not changed is decoded once for all looks at it.
 static KNOWN: Mutex<BTreeMap<FileState, u64>> = Mutex::new(BTreeMap::new());
 /// Most lengths that are remembered: 200 KiB.
 const MOST_KNOWN: usize = 4096;
 
-fn state(metadata: &Metadata) -> FileState {
-    (metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+fn state(file: &File) -> io::Result<FileState> {
+    let metadata = file.metadata()?;
+    Ok((open_device_inode(file, &metadata)?, metadata.len(), modified_ns(&metadata)))
 }
 
 /// Returns the length of the content, as far as it can be read.
@@ -79,7 +80,7 @@ fn state(metadata: &Metadata) -> FileState {
 /// # Errors
 /// Where the file cannot be read.
 pub(crate) fn content_len(file: &mut File) -> io::Result<u64> {
-    let state = state(&file.metadata()?);
+    let state = state(file)?;
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(len) = known().get(&state) {
         return Ok(*len);

@@ -3,9 +3,10 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
+
+use subscope_platform::OpenPolicy as _;
 
 use crate::{
     fault,
@@ -19,12 +20,6 @@ pub const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The longest span that [`read_span`] returns: the longest line that decoders keep.
 pub const SPAN_CAP_BYTES: usize = 64 * 1024 * 1024;
-
-/// Opening must not wait for a writer if the file was swapped for a pipe after it was looked at.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const O_NONBLOCK: i32 = 0o4000;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const O_NONBLOCK: i32 = 0x4;
 
 /// Reads a file from an offset to its end, and returns the offset where it ended. Of a file that the archive has
 /// compressed offsets are those of the original, as in [`read_span`].
@@ -153,7 +148,8 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(refused());
     }
-    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    // The file may have been swapped for a pipe since.
+    let file = OpenOptions::new().read(true).without_waiting().open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(refused()) }
 }
 
@@ -258,6 +254,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn open_follows_a_link_to_a_file_and_refuses_anything_else() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));

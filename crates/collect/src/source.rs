@@ -4,12 +4,12 @@ use std::{
     cell::OnceCell,
     fs::{self, File, Metadata},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use subscope_model::Millis;
+use subscope_platform::{DeviceInode, device_inode, open_device_inode};
 
 use crate::{
     bundle::{self, LineIndex, Window, bundle_of},
@@ -84,10 +84,8 @@ impl Read for BundleLines {
 /// Metadata of a source. Two are equal if nothing was written between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceStat {
-    /// The device of the file.
-    pub(crate) device: u64,
-    /// Its number there.
-    pub(crate) inode: u64,
+    /// Which file it is.
+    pub(crate) id: DeviceInode,
     /// When it was made, where the file system knows.
     pub(crate) born: Option<SystemTime>,
     /// When it was last written.
@@ -96,15 +94,18 @@ pub(crate) struct SourceStat {
     pub(crate) len: u64,
 }
 
-impl From<&Metadata> for SourceStat {
-    fn from(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            born: metadata.created().ok(),
-            modified: metadata.modified().ok(),
-            len: metadata.len(),
-        }
+impl SourceStat {
+    fn new(id: DeviceInode, metadata: &Metadata) -> Self {
+        Self { id, born: metadata.created().ok(), modified: metadata.modified().ok(), len: metadata.len() }
+    }
+
+    /// Returns the metadata of a file or folder.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub(crate) fn of_path(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self::new(device_inode(path, &metadata)?, &metadata))
     }
 }
 
@@ -133,7 +134,10 @@ impl Source {
     /// Returns the metadata of the open source; `seen` is its metadata by path before it was opened.
     pub(crate) fn stat(&self, seen: &SourceStat) -> io::Result<SourceStat> {
         match self {
-            Self::File(file) => file.metadata().map(|metadata| SourceStat::from(&metadata)),
+            Self::File(file) => {
+                let metadata = file.metadata()?;
+                Ok(SourceStat::new(open_device_inode(file, &metadata)?, &metadata))
+            }
             Self::Packed(Packed { len, .. }) => Ok(SourceStat { len: *len, ..seen.clone() }),
             Self::Lines(lines) => Ok(SourceStat { len: lines.len()?, ..seen.clone() }),
         }
@@ -182,16 +186,19 @@ pub(crate) fn stat(path: &Path) -> io::Result<Option<SourceStat>> {
     fault::check()?;
     let Some((at, _)) = bundle_of(path) else {
         let metadata = fs::metadata(path)?;
-        let mut stat = metadata.is_file().then(|| SourceStat::from(&metadata));
-        if let Some(stat) = stat.as_mut().filter(|_| is_packed(path)) {
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let mut stat = SourceStat::new(device_inode(path, &metadata)?, &metadata);
+        if is_packed(path) {
             stat.len = content_len(&mut open_regular(path)?)?;
         }
-        return Ok(stat);
+        return Ok(Some(stat));
     };
-    let of_bundle = fs::metadata(at)?;
+    let of_bundle = SourceStat::of_path(at)?;
     let session = bundle::stat(path)?;
     let modified = u64::try_from(session.modified_ms).ok().map(|ms| UNIX_EPOCH + Duration::from_millis(ms));
-    Ok(Some(SourceStat { born: None, modified, len: session.len, ..SourceStat::from(&of_bundle) }))
+    Ok(Some(SourceStat { born: None, modified, len: session.len, ..of_bundle }))
 }
 
 impl Read for Source {

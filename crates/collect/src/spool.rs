@@ -23,15 +23,15 @@ mod room;
 
 use std::{
     fmt,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     str::FromStr,
 };
 
 use subscope_harness::hooks_of;
 use subscope_model::Millis;
+use subscope_platform::{OpenPolicy as _, create_private_folder};
 
 pub use reader::{Spool, SpoolError, Spooled};
 
@@ -39,9 +39,6 @@ pub use reader::{Spool, SpoolError, Spooled};
 pub const PAYLOAD_LIMIT_BYTES: usize = 16 << 20;
 /// What the name of one begins with that is being written.
 const UNFINISHED: char = '.';
-/// Only for their owner.
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 /// Returns the spool's folder below the folder for data.
 pub fn folder(data: &Path) -> PathBuf {
@@ -196,7 +193,7 @@ pub fn write(
     let unfinished = folder.join(format!("{UNFINISHED}{delivery}"));
     let mut file = match create(&unfinished) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+            create_private_folder(folder)?;
             create(&unfinished)?
         }
         other => other?,
@@ -215,7 +212,7 @@ pub fn write(
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+    OpenOptions::new().write(true).create_new(true).private().open(path)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use subscope_model::{
     ITERATION_SCHEMA, ITERATIONS_SCHEMA, Iteration, IterationMeta, IterationStatus, Iterations, Millis,
     TraceStats,
 };
+use subscope_platform::is_alive;
 
 /// Folder of all records, relative to the working folder.
 pub const FOLDER: &str = ".subscope/iterations";
@@ -38,7 +39,7 @@ pub fn read_meta(folder: &Path) -> Option<IterationMeta> {
     if meta.schema != ITERATION_SCHEMA {
         return None;
     }
-    if meta.status == IterationStatus::Running && !is_running(meta.pid) {
+    if meta.status == IterationStatus::Running && !is_alive(meta.pid) {
         meta.status = IterationStatus::Cut;
     }
     Some(meta)
@@ -52,11 +53,6 @@ fn read_bounded(path: &Path, limit: u64) -> Option<Vec<u8>> {
         return None;
     }
     fs::read(path).ok()
-}
-
-fn is_running(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
 /// Returns the records below folders, newest first, without the figures of their traces.

@@ -276,7 +276,8 @@ mod tests {
     fn each_harness_may_have_several_homes() {
         for harness in harnesses() {
             let variable = harness.home(&|_| None).variable;
-            for value in ["/a/one,/a/two", "/a/one:/a/two", " /a/one , /a/two,"] {
+            let listed = std::env::join_paths(["/a/one", "/a/two"]).unwrap().into_string().unwrap();
+            for value in ["/a/one,/a/two", &listed, " /a/one , /a/two,"] {
                 let variables = |name: &str| (name == variable).then(|| OsString::from(value));
                 let found = homes(harness, &variables);
                 assert_eq!(found.len(), if found[0].is_chosen { 2 } else { 1 }, "{} {value}", harness.name());

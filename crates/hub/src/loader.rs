@@ -7,13 +7,13 @@
 use std::{
     fs, io,
     ops::Range,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use subscope_collect::{Found, bundled, read};
 use subscope_harness::Role;
 use subscope_model::{Problem, SourceId};
+use subscope_platform::{device_inode, modified_ns};
 use subscope_session::{Dialect, SessionRouter, SourceOrigin, SourceSpec};
 use subscope_store::{FileIdentity, ReceivedInput};
 
@@ -73,9 +73,9 @@ pub(crate) fn file_identity(path: &Path) -> io::Result<FileIdentity> {
     }
     let metadata = fs::metadata(path)?;
     Ok(FileIdentity {
-        inode: metadata.ino(),
+        inode: device_inode(path, &metadata)?.inode,
         bytes: metadata.len(),
-        modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
+        modified_ns: modified_ns(&metadata),
     })
 }
 

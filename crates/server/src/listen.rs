@@ -3,9 +3,8 @@
 use std::{
     convert::Infallible,
     error::Error,
-    fs, io,
+    io,
     net::SocketAddr,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -19,9 +18,10 @@ use hyper_util::{
 };
 use subscope_hub::{ConnectionId, HubHandle};
 use subscope_model::HubMode;
+use subscope_platform::{LocalConnection, LocalListener, make_private_folder};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, watch},
     task::JoinSet,
     time::{sleep, timeout},
@@ -168,25 +168,9 @@ pub enum ListenError {
 pub struct Server {
     tcp: TcpListener,
     /// Missing from an ingest-only listener.
-    socket: Option<(UnixListener, SocketFile)>,
+    socket: Option<LocalListener>,
     app: App,
     ending: watch::Sender<bool>,
-}
-
-/// File of the Unix socket; dropping removes it. Drop it after the listener.
-struct SocketFile {
-    path: PathBuf,
-    /// Inode of the created file: a file with another inode belongs to another hub and is left alone.
-    inode: u64,
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            // The next hub replaces a leftover file.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }
 
 impl Server {
@@ -277,7 +261,6 @@ impl Server {
         };
         // Tasks of their own: otherwise a new connection waits for this thread to wake as well.
         let mut acceptors = JoinSet::new();
-        let (socket, file) = socket.unzip();
         if let Some(socket) = socket {
             acceptors.spawn(acceptor.clone().accept_socket(socket));
         }
@@ -287,8 +270,8 @@ impl Server {
             () = app.drain.notified() => {}
             _ = acceptors.join_next() => {}
         }
+        // Removes the socket.
         acceptors.shutdown().await;
-        drop(file);
         ending.send_replace(true);
         let _ = timeout(DRAIN_TIMEOUT, async {
             app.limiter.wait_until_empty().await;
@@ -332,14 +315,14 @@ impl Acceptor {
         }
     }
 
-    async fn accept_socket(self, listener: UnixListener) {
+    async fn accept_socket(self, listener: LocalListener) {
         loop {
-            let Ok((stream, _)) = listener.accept().await else {
+            let Ok(connection) = listener.accept().await else {
                 sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
             let slot = self.app.limiter.acquire().await;
-            drop(tokio::spawn(self.clone().handle_socket(stream, slot)));
+            drop(tokio::spawn(self.clone().handle_socket(connection, slot)));
         }
     }
 
@@ -364,12 +347,13 @@ impl Acceptor {
         }
     }
 
-    async fn handle_socket(self, stream: UnixStream, slot: OwnedSemaphorePermit) {
-        if peer::is_same_user(stream.peer_cred().ok().map(|peer| peer.uid())) {
-            let admission = self.admit(slot);
-            self.serve(stream, Transport::Socket, HttpVersion::One, admission).await;
-        } else {
-            self.refuse(stream, slot).await;
+    async fn handle_socket(self, connection: LocalConnection, slot: OwnedSemaphorePermit) {
+        match connection.of_this_user().await {
+            Ok(stream) => {
+                let admission = self.admit(slot);
+                self.serve(stream, Transport::Socket, HttpVersion::One, admission).await;
+            }
+            Err(stream) => self.refuse(stream, slot).await,
         }
     }
 
@@ -486,41 +470,13 @@ async fn bind_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), List
     Ok((tcp, bound))
 }
 
-async fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
+async fn bind_socket(path: &Path) -> Result<LocalListener, ListenError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder_error =
         |source| ListenError::Socket { action: "use the folder", path: folder.to_owned(), source };
     make_private_folder(folder).map_err(folder_error)?;
-    let listen_error = |source| ListenError::Socket { action: "listen on", path: path.to_owned(), source };
-    if let Ok(found) = fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            return Err(listen_error(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "the path exists and is not a socket",
-            )));
-        }
-        if UnixStream::connect(path).await.is_ok() {
-            return Err(ListenError::Taken(path.to_owned()));
-        }
-        // Stale: its hub was killed.
-        fs::remove_file(path).map_err(listen_error)?;
-    }
-    let listener = UnixListener::bind(path).map_err(listen_error)?;
-    // Until then the private folder keeps other users out.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(listen_error)?;
-    let inode = fs::symlink_metadata(path).map_err(listen_error)?.ino();
-    Ok((listener, SocketFile { path: path.to_owned(), inode }))
-}
-
-/// Creates a missing folder and makes it private (0700).
-fn make_private_folder(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let found = fs::metadata(folder)?;
-    if found.uid() != peer::own_uid() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
-    }
-    if found.permissions().mode() & 0o077 != 0 {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-    }
-    Ok(())
+    LocalListener::bind(path).await.map_err(|source| match source.kind() == io::ErrorKind::AddrInUse {
+        true => ListenError::Taken(path.to_owned()),
+        false => ListenError::Socket { action: "listen on", path: path.to_owned(), source },
+    })
 }

@@ -10,7 +10,6 @@ use std::{
     fmt,
     fs::{self, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -19,8 +18,7 @@ use std::{
 use axum::http::{HeaderMap, header};
 
 use subscope_hub::clock;
-
-use crate::peer;
+use subscope_platform::{OpenPolicy as _, is_private, random_bytes};
 
 /// Random bytes of a token.
 const RANDOM_BYTES: usize = 32;
@@ -86,7 +84,7 @@ impl Token {
     /// See [`TokenError`].
     pub fn of_file(path: &Path) -> Result<Self, TokenError> {
         let file_error = |source| TokenError::File { path: path.to_owned(), source };
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        match OpenOptions::new().write(true).create_new(true).private().open(path) {
             Ok(mut file) => {
                 let token = random_hex().map_err(file_error)?;
                 file.write_all(format!("{token}\n").as_bytes()).map_err(file_error)?;
@@ -96,7 +94,7 @@ impl Token {
             Err(error) => return Err(file_error(error)),
         }
         let found = fs::metadata(path).map_err(file_error)?;
-        if !found.is_file() || found.uid() != peer::own_uid() || found.permissions().mode() & 0o077 != 0 {
+        if !found.is_file() || !is_private(&found) {
             return Err(TokenError::Open(path.to_owned()));
         }
         let mut text = String::new();
@@ -188,13 +186,14 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 /// If the system has no random bytes.
 pub fn random_hex() -> io::Result<String> {
     let mut halves = [[0; RANDOM_BYTES / 2]; 2];
-    // All systems with Unix sockets have this file.
-    fs::File::open("/dev/urandom")?.read_exact(halves.as_flattened_mut())?;
+    random_bytes(halves.as_flattened_mut())?;
     Ok(halves.map(|half| format!("{:032x}", u128::from_be_bytes(half))).concat())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use axum::http::HeaderValue;
 
     use super::*;

@@ -8,11 +8,11 @@ use std::{
     collections::{HashMap, HashSet},
     fs::File,
     io,
-    os::unix::fs::FileExt,
     path::Path,
 };
 
 use rusqlite::types::Value;
+use subscope_platform::read_at;
 
 /// First bytes of the header.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -262,7 +262,7 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
 fn read_up_to(file: &File, offset: u64, count: usize) -> io::Result<Vec<u8>> {
     let (mut bytes, mut filled) = (vec![0; count], 0);
     while filled < count {
-        match file.read_at(bytes.get_mut(filled..).unwrap_or_default(), offset + filled as u64) {
+        match read_at(file, bytes.get_mut(filled..).unwrap_or_default(), offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

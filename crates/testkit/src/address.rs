@@ -2,20 +2,17 @@
 
 #![allow(clippy::expect_used)]
 
-use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    os::fd::OwnedFd,
-};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use rustix::net;
+use socket2::{Domain, Socket, Type};
 
 /// An address of this machine that refuses connections. It is taken: no other program gets its port.
-pub struct RefusingAddress(OwnedFd);
+pub struct RefusingAddress(Socket);
 
 impl Default for RefusingAddress {
     fn default() -> Self {
-        let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).expect("a socket");
-        net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
         Self(socket)
     }
 }
@@ -23,7 +20,7 @@ impl Default for RefusingAddress {
 impl RefusingAddress {
     /// Returns the address.
     pub fn address(&self) -> SocketAddr {
-        net::getsockname(&self.0).ok().and_then(|name| SocketAddr::try_from(name).ok()).expect("an address")
+        self.0.local_addr().ok().and_then(|name| name.as_socket()).expect("an address")
     }
 
     /// Returns the URL of a server that does not run.
@@ -33,7 +30,7 @@ impl RefusingAddress {
 
     /// Listens at the address from now on.
     pub fn listen(self) -> TcpListener {
-        net::listen(&self.0, 128).expect("a socket that can listen");
+        self.0.listen(128).expect("a socket that can listen");
         self.0.into()
     }
 }

@@ -59,6 +59,7 @@ const PAGES: &[(&str, &str)] = pages![
     "schemas",
     "parity",
     "drift",
+    "windows",
     "troubleshooting",
 ];
 

@@ -1,14 +1,14 @@
 //! Posts events over pooled keep-alive connections, with one deadline per post.
 
 use std::{
-    env,
     io::{self, Read, Write},
     net::TcpStream,
-    os::fd::OwnedFd,
     path::PathBuf,
     sync::{Mutex, OnceLock, PoisonError},
     time::Duration,
 };
+
+use subscope_platform::{into_tcp, variable};
 
 use super::{Cause, address::ListenerAddress, is_stop};
 use crate::{
@@ -109,8 +109,7 @@ impl Poster {
         if let Some(socket) = self.socket.get() {
             let left = deadline.left().ok_or(Cause::TimedOut(POST_LIMIT))?;
             let stream = connect_socket(socket, left).map_err(Cause::Connect)?;
-            // What is used of this type works on every stream socket.
-            return Ok(TcpStream::from(OwnedFd::from(stream)));
+            return Ok(into_tcp(stream));
         }
         let mut failed = Cause::TimedOut(POST_LIMIT);
         for socket in &self.address.sockets {
@@ -161,7 +160,7 @@ impl Poster {
 /// Returns the path of the socket in the data folder that the environment names: `SUBSCOPE_DATA_DIR`, else `subscope` in
 /// `XDG_DATA_HOME`, else in `~/.local/share`.
 fn socket_of_environment() -> Option<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = || set("XDG_DATA_HOME").filter(|folder| folder.is_absolute());
     let base = || base().or_else(|| Some(set("HOME")?.join(".local/share")));
     let folder = set("SUBSCOPE_DATA_DIR").or_else(|| Some(base()?.join("subscope")))?;

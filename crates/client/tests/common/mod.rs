@@ -13,7 +13,9 @@ use std::{
 use subscope_client::{Address, Client};
 use subscope_hub::{Hub, HubOptions, Nothing};
 use subscope_model::HubMode;
-use subscope_server::{HubIdentity, PublicNames, Server, ServerOptions, Timeouts};
+use subscope_server::{
+    HubIdentity, IDENTIFIES_TCP_PEERS, PublicNames, Server, ServerOptions, Timeouts, Token,
+};
 use subscope_store::{Access, SqliteStore};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -48,7 +50,7 @@ impl Running {
             heartbeat: Duration::from_millis(50),
             timeouts,
             identity: HubIdentity { version: VERSION, mode: HubMode::Background },
-            token: None,
+            token: (!IDENTIFIES_TCP_PEERS).then(|| Token::of_file(&folder.join("token")).unwrap()),
             public: PublicNames::default(),
             session_reader: None,
             indexer: None,
@@ -73,6 +75,12 @@ impl Running {
         let url: String = is_ready.recv_timeout(LIMIT).unwrap();
         let tcp = url.strip_prefix("http://").unwrap().parse().unwrap();
         Self { socket, tcp, end: Some(end), thread: Some(thread) }
+    }
+
+    /// The addresses at which the hub knows its user.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Address> {
+        let tcp = IDENTIFIES_TCP_PEERS.then_some(Address::Tcp(self.tcp));
+        [Address::Socket(self.socket.clone())].into_iter().chain(tcp)
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -59,7 +59,7 @@ fn read_quiet<T>(
     path: &Path,
     read: &impl Fn(&Connection) -> rusqlite::Result<T>,
 ) -> io::Result<rusqlite::Result<T>> {
-    let stat = SourceStat::from(&fs::metadata(path)?);
+    let stat = SourceStat::of_path(path)?;
     let known = LAST_QUIET.take().filter(|known| known.path == path && known.stat == stat);
     let known = match known {
         Some(known) => Ok(known),

@@ -208,7 +208,7 @@ impl Tail {
 }
 
 fn is_same_file(one: &SourceStat, other: &SourceStat) -> bool {
-    (one.device, one.inode, one.born) == (other.device, other.inode, other.born)
+    (one.id, one.born) == (other.id, other.born)
 }
 
 fn gone_if_missing(error: io::Error) -> io::Result<Presence> {

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -16,6 +15,7 @@ use std::{
 use notify::{
     Config, ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, event::ModifyKind,
 };
+use subscope_platform::{DeviceInode, REPORTS_OPEN_FILES, WATCHES_TREES, device_inode};
 
 use super::Watching;
 use crate::Skipped;
@@ -26,9 +26,6 @@ const QUEUE: usize = 4096;
 /// Folders of idle sessions that are watched. Each costs some 2 KiB, half of it in the kernel, out of a limit
 /// that a user's programs share; beyond it an idle session's subagents are seen by the regular listing.
 const IDLE_FOLDERS: usize = 4096;
-/// FSEvents watches whole trees, and each further path costs a restart of its stream. Elsewhere each folder is
-/// watched alone, because only so can it be listed after it is watched.
-const IS_RECURSIVE: bool = cfg!(target_os = "macos");
 
 /// Something happened at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +50,7 @@ pub(super) struct Watch {
     is_incomplete: Arc<AtomicBool>,
     /// In the order of paths, in which those below a folder follow it. With the device and number of the folder that was
     /// at the path, since the system watches that one and not the path.
-    folders: BTreeMap<PathBuf, Option<(u64, u64)>>,
+    folders: BTreeMap<PathBuf, Option<DeviceInode>>,
     is_polling: bool,
     notices: Vec<Skipped>,
     /// Keeps the queue open, and so waiting possible, where there is no watcher.
@@ -69,7 +66,7 @@ impl Watch {
             changes,
             is_incomplete: Arc::default(),
             folders: BTreeMap::new(),
-            is_polling: watching == Watching::Polling,
+            is_polling: watching == Watching::Polling || !REPORTS_OPEN_FILES,
             notices: Vec::new(),
             _open: sender.clone(),
         };
@@ -94,18 +91,18 @@ impl Watch {
         if self.watcher.is_none() {
             return false;
         }
-        let identity = fs::metadata(folder).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        let identity = fs::metadata(folder).and_then(|metadata| device_inode(folder, &metadata)).ok();
         if self.folders.get(folder).is_some_and(|watched| *watched != identity) {
             // Replaced, and nobody said so: a folder above was moved that is not watched.
             self.forget(folder);
         }
         let Some(watcher) = &mut self.watcher else { return false };
         if self.folders.contains_key(folder)
-            || IS_RECURSIVE && folder.ancestors().any(|up| self.folders.contains_key(up))
+            || WATCHES_TREES && folder.ancestors().any(|up| self.folders.contains_key(up))
         {
             return false;
         }
-        let mode = if IS_RECURSIVE { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        let mode = if WATCHES_TREES { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         match watcher.watch(folder, mode) {
             Ok(()) => self.folders.insert(folder.to_owned(), identity).is_none(),
             // It vanished meanwhile: the folder above reports when it comes back.
@@ -126,7 +123,7 @@ impl Watch {
 
     /// Watches the nearest folder above a missing path. Returns whether it was not watched before.
     pub(super) fn nearest_above(&mut self, path: &Path) -> bool {
-        if IS_RECURSIVE {
+        if WATCHES_TREES {
             // The recursive watch could cover the whole home folder. While something is missing, short rounds check for
             // it instead.
             return false;
@@ -148,7 +145,7 @@ impl Watch {
                 let _ = watcher.unwatch(path);
             }
         }
-        IS_RECURSIVE || !below.is_empty()
+        WATCHES_TREES || !below.is_empty()
     }
 
     /// Waits for changes.

@@ -3,11 +3,12 @@
 use std::{
     fs::{self, OpenOptions},
     io::Write,
-    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
-use super::{FILE_MODE, Name, reader};
+use subscope_platform::OpenPolicy as _;
+
+use super::{Name, reader};
 
 /// How many payloads may wait: some days of many agents. More would make the listing itself slow (100,000 names take
 /// some 50 ms).
@@ -42,7 +43,7 @@ fn drop_oldest(folder: &Path, waiting: &[Name], most_files: usize, most_bytes: u
         // Several processes may do this at once: only the one that removed a payload counts it.
         dropped += u64::from(fs::remove_file(folder.join(name.to_string())).is_ok());
     }
-    let note = OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(folder.join(DROPPED));
+    let note = OpenOptions::new().append(true).create(true).private().open(folder.join(DROPPED));
     if let Ok(mut note) = note {
         // A count that cannot be written is lost with the room for it.
         let _ = note.write_all(format!("{dropped}\n").as_bytes());

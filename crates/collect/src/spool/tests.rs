@@ -1,6 +1,6 @@
 //! Concurrent writers, consumers that die, foreign files in the folder.
 
-use std::{os::unix::fs::PermissionsExt, thread};
+use std::thread;
 
 use super::*;
 
@@ -50,7 +50,10 @@ fn remove_takes_one_for_good_and_may_be_repeated() {
 }
 
 #[test]
+#[cfg(unix)]
 fn folder_and_files_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
     let data = tempfile::tempdir().unwrap();
     let folder = super::folder(&data.path().join("new/data"));
     write(&folder, Kind::Hook("claude-code"), Delivery::new(1, 1, 1), &[b"{}"]).unwrap();
@@ -76,7 +79,10 @@ fn damaged_payloads_are_told_and_set_aside_and_foreign_files_left() {
     fs::remove_file(path(2)).unwrap();
     fs::create_dir(path(2)).unwrap();
     fs::remove_file(path(3)).unwrap();
+    #[cfg(unix)]
     std::os::unix::fs::symlink("/etc/passwd", path(3)).unwrap();
+    #[cfg(windows)]
+    fs::create_dir(path(3)).unwrap();
     fs::write(folder.join("notes.json"), "mine").unwrap();
     let spool = Spool::open(folder).unwrap();
     let taken: Vec<_> = spool.iter().collect();

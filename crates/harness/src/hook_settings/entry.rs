@@ -64,6 +64,7 @@ mod tests {
     use super::{super::tests::FORM, *};
 
     #[test]
+    #[cfg(unix)]
     fn command_survives_sh_and_is_known_again() {
         for program in ["/usr/bin/subscope", "/a b/it's $HOME `x`/subscope", "/t\u{e9}st/\\/subscope"] {
             let handler = HookHandler::command(Path::new(program), &["--store", "/my data"]);

@@ -6,15 +6,15 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fs::{self, DirBuilder, File, FileTimes, OpenOptions},
+    fs::{self, File, FileTimes, OpenOptions},
     io::{self, BufRead, BufReader, BufWriter, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
 use subscope_model::{Millis, RawJson, SessionId, SnapshotText, Text, stable_hash};
+use subscope_platform::{OpenPolicy as _, create_private_folder};
 use subscope_store::{ByteSpan, FileIdentity, Passage, PassageBatch, PassageKind, TextFile, TextIndex};
 
 use super::IndexError;
@@ -78,11 +78,11 @@ impl RemoteTexts {
     /// # Errors
     /// If the file cannot be written; the former one stays.
     pub fn write(&self, session: &SessionId, texts: &[SnapshotText], asked_ms: Millis) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        create_private_folder(&self.folder)?;
         let path = self.path(session);
         let new = path.with_extension(NEW_SUFFIX);
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let file = options.write(true).create(true).truncate(true).private().open(&new)?;
         let mut out = BufWriter::new(file);
         write_line(&mut out, session.as_str())?;
         for SnapshotText { agent_id, kind, at_ms, text, .. } in texts {

@@ -60,7 +60,7 @@ mod tests {
     use std::net::{Ipv6Addr, TcpListener, TcpStream};
 
     use super::*;
-    use crate::peer::own_uid;
+    use subscope_platform::own_user;
 
     fn ends(address: SocketAddr) -> (TcpListener, TcpStream) {
         let listener = TcpListener::bind(address).unwrap();
@@ -73,7 +73,7 @@ mod tests {
         for address in [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))] {
             let (listener, stream) = ends(address);
             let (local, remote) = (stream.local_addr().unwrap(), listener.local_addr().unwrap());
-            assert_eq!(owner(local, remote).unwrap(), Some(own_uid()));
+            assert_eq!(owner(local, remote).unwrap(), own_user());
             let mut nobody = local;
             nobody.set_port(1);
             assert_eq!(owner(nobody, remote).unwrap(), None, "no such socket");
@@ -86,7 +86,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let (local, remote) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
-        assert_eq!(owner(local, remote).unwrap(), Some(own_uid()));
+        assert_eq!(owner(local, remote).unwrap(), own_user());
     }
 
     #[test]

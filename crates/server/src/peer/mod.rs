@@ -10,6 +10,8 @@ mod diag;
 
 use std::net::{IpAddr, SocketAddr};
 
+use subscope_platform::own_user;
+
 /// Whether this system reports the user of a TCP peer. If not, TCP clients need a token.
 pub const IDENTIFIES_TCP_PEERS: bool = cfg!(target_os = "linux");
 
@@ -22,14 +24,9 @@ pub(crate) enum Transport {
     Tcp(SocketAddr),
 }
 
-/// Returns the effective user id of this process.
-pub(crate) fn own_uid() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
 /// Whether a peer's user is ours; an unknown one is not.
 pub(crate) fn is_same_user(uid: Option<u32>) -> bool {
-    uid == Some(own_uid())
+    uid.is_some() && uid == own_user()
 }
 
 /// Returns the user id of a local TCP peer. Blocking: may read the kernel's tables.

@@ -15,12 +15,13 @@ use std::{
 };
 
 use subscope_model::{Millis, SessionId};
+use subscope_platform::{create_private_folder, disk_space};
 
 use rusqlite::Connection;
 
 use super::{
-    Access, FILE, LOCK, Location, OpenError, SetAside, SqliteStore, connect, create_private_folder, forget,
-    lock, private_file_options, query::select, rows,
+    Access, FILE, LOCK, Location, OpenError, SetAside, SqliteStore, connect, forget, lock,
+    private_file_options, query::select, rows,
 };
 use crate::{RepairError, SessionQueries, StoreError, StoreResult};
 
@@ -226,8 +227,7 @@ fn modified_ms(path: &Path) -> Option<Millis> {
 }
 
 fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let disk = rustix::fs::statvfs(folder)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    disk_space(folder).map(|disk| disk.free_bytes)
 }
 
 /// Removes sessions from the backup. One that cannot be written is deleted, since what is forgotten must be gone.

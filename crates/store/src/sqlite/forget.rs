@@ -7,12 +7,12 @@
 use std::{
     fs,
     io::{self, Write as _},
-    os::unix::ffi::OsStringExt,
     path::Path,
 };
 
 use rusqlite::{Connection, Transaction, params, types::ValueRef};
 use subscope_model::SessionId;
+use subscope_platform::path_bytes;
 
 use super::{
     deferred_index::DeferredIndex,
@@ -55,7 +55,7 @@ fn write_record(db: &Connection, folder: &Path) -> StoreResult<()> {
         WHERE is_forgotten = 1";
     let forgotten: Vec<Forgotten> = select(db, sql, [], |row| {
         let has_file = row.get_ref(1)? != ValueRef::Null;
-        let path = |row| path_at(row, 1).map(|path| path.into_os_string().into_vec());
+        let path = |row| path_at(row, 1).map(|path| path_bytes(&path).into_owned());
         let file = if has_file { Some((path(row)?, identity_at(row, 2)?)) } else { None };
         Ok((row.get(0)?, file))
     })?;

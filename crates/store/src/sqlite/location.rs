@@ -1,11 +1,10 @@
 //! Location of an open store, and the check that its files were not deleted or replaced by a user meanwhile.
 
 use std::{
-    fs::{self, Metadata},
-    io,
-    os::unix::fs::MetadataExt,
+    fs, io,
     path::{Path, PathBuf},
 };
+use subscope_platform::{DeviceInode, device_inode, disk_space, open_device_inode};
 
 use super::{Access, FILE, LOCK, OpenError, SqliteStore};
 
@@ -19,11 +18,8 @@ pub struct Location {
     lock: Option<DeviceInode>,
 }
 
-/// Device and inode number.
-type DeviceInode = (u64, u64);
-
-fn device_inode(metadata: &Metadata) -> DeviceInode {
-    (metadata.dev(), metadata.ino())
+fn id_at(path: &Path) -> io::Result<DeviceInode> {
+    device_inode(path, &fs::metadata(path)?)
 }
 
 /// Free bytes below which a disk counts as full: a commit writes some pages to the database and to its WAL.
@@ -31,16 +27,13 @@ const FULL_BYTES: u64 = 256 << 10;
 
 /// Whether the disk of a folder has no room for a commit, or for another file.
 pub fn is_disk_full(folder: &Path) -> bool {
-    rustix::fs::statvfs(folder).is_ok_and(|disk| {
-        let has_no_files = disk.f_files > 0 && disk.f_favail == 0;
-        has_no_files || disk.f_bavail.saturating_mul(disk.f_frsize) < FULL_BYTES
-    })
+    disk_space(folder).is_ok_and(|disk| !disk.has_free_files || disk.free_bytes < FULL_BYTES)
 }
 
 impl Location {
     pub(super) fn new(folder: &Path, rules: &str, lock: Option<&fs::File>) -> io::Result<Self> {
-        let database = device_inode(&fs::metadata(folder.join(FILE))?);
-        let lock = lock.map(fs::File::metadata).transpose()?.as_ref().map(device_inode);
+        let database = id_at(&folder.join(FILE))?;
+        let lock = lock.map(|lock| open_device_inode(lock, &lock.metadata()?)).transpose()?;
         Ok(Self { folder: folder.to_owned(), rules: rules.to_owned(), database, lock })
     }
 
@@ -57,7 +50,7 @@ impl Location {
     /// Whether the open files are still the ones at their paths. Writes to deleted files are lost.
     pub fn is_in_place(&self) -> bool {
         let is_same = |name: &str, opened: DeviceInode| {
-            fs::metadata(self.folder.join(name)).is_ok_and(|metadata| device_inode(&metadata) == opened)
+            id_at(&self.folder.join(name)).is_ok_and(|found| found == opened)
         };
         is_same(FILE, self.database) && self.lock.is_none_or(|lock| is_same(LOCK, lock))
     }

@@ -18,13 +18,13 @@ mod write;
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use subscope_model::{Event, Millis, SessionId, Text};
+use subscope_platform::{OpenPolicy as _, create_private_folder, path_bytes};
 
 pub use backup::{Restored, copy_database};
 pub use location::{Location, is_disk_full};
@@ -297,21 +297,10 @@ pub(crate) fn lock(folder: &Path, name: &str) -> Result<File, OpenError> {
     }
 }
 
-/// Creates a folder with mode 0700; an existing one is left as it is.
-fn create_private_folder(folder: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-/// Options to open or create a file with mode 0600.
+/// Options to open or create a file that only its owner can read.
 fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.create(true).truncate(false).write(true).private();
     options
 }
 
@@ -356,7 +345,7 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
 fn connect_alone(path: &Path) -> rusqlite::Result<Connection> {
     let wal_bytes = fs::metadata(repair::with_suffix(path, "-wal")).map_or(0, |metadata| metadata.len());
     if wal_bytes == 0 {
-        let path: String = path.as_os_str().as_bytes().iter().map(|byte| format!("%{byte:02x}")).collect();
+        let path: String = path_bytes(path).iter().map(|byte| format!("%{byte:02x}")).collect();
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         return Connection::open_with_flags(
             format!("file:{path}?immutable=1"),

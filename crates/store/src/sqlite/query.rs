@@ -1,6 +1,6 @@
 //! Queries: each is one statement over an index, or one row that is decompressed.
 
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, types::ValueRef};
@@ -9,6 +9,7 @@ use subscope_model::{
     AgentId, AgentName, Event, Looks, Millis, Problem, SessionId, SessionKeys, SessionRow, SlowCall, Stats,
     StatsQuery, StatsRow, Text, TopRow, Tree, Usage, Zone,
 };
+use subscope_platform::path_from_bytes;
 
 use super::{
     FILE, SharedHistory, SqliteStore, deferred_index,
@@ -53,7 +54,7 @@ pub(super) fn select_one<T>(
 
 /// Reads a path, which need not be UTF-8.
 pub(crate) fn path_at(row: &Row<'_>, at: usize) -> rusqlite::Result<PathBuf> {
-    row.get(at).map(|bytes| OsString::from_vec(bytes).into())
+    row.get(at).map(path_from_bytes)
 }
 
 /// Reads `inode`, `bytes` and `modified_ns` from a column on.

@@ -1,12 +1,11 @@
 //! Commits: one transaction each; the rows of a session are replaced as a whole.
 
-use std::os::unix::ffi::OsStrExt;
-
 use hashbrown::HashSet;
 use rusqlite::{Statement, ToSql, Transaction, params, params_from_iter};
 use subscope_model::{
     AgentId, Event, SessionId, SessionRow, SessionStatus, StatsRow, TopRow, TraceSpan, Tree,
 };
+use subscope_platform::path_bytes;
 
 use super::{
     SqliteStore, deferred_index,
@@ -229,7 +228,7 @@ fn write_facts(db: &Transaction<'_>, facts: &StoredFacts) -> rusqlite::Result<()
 fn write_source(db: &Transaction<'_>, file: &SourceFile) -> rusqlite::Result<()> {
     let Some(session) = session_no(db, &file.session)? else { return Ok(()) };
     db.prepare_cached(SOURCES.insert())?.execute(params![
-        file.path.as_os_str().as_bytes(),
+        path_bytes(&file.path),
         session,
         file.identity.inode.cast_signed(),
         file.identity.bytes.cast_signed(),

@@ -3,26 +3,27 @@
 //! When a file is read anew, what was indexed of it becomes that of a former file, `PATH~NUMBER`, which does not exist.
 //! Once the file is read to its end, the former one loses the passages that the file still has: mostly all.
 
-use std::{collections::HashMap, os::unix::ffi::OsStrExt, path::Path};
+use std::{collections::HashMap, path::Path};
 
 use rusqlite::{Connection, params};
+use subscope_platform::path_bytes;
 
 use super::delete_passages;
 
 /// Sets aside what is indexed of a file, for each session of which it has lines. What an interrupted run has left of it is
 /// deleted.
 pub(super) fn set_aside(db: &Connection, path: &Path) -> rusqlite::Result<()> {
-    let path = path.as_os_str().as_bytes();
+    let path = path_bytes(path);
     let mut known = db.prepare_cached(
         "SELECT no, inode = 0 AND bytes = 0 AND modified_ns = 0 FROM files WHERE path = ?1",
     )?;
     let known: Vec<(i64, bool)> =
-        known.query_map([path], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
+        known.query_map([&*path], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
     for (no, is_interrupted) in known {
         if is_interrupted {
             delete_passages(db, no)?;
         } else {
-            let former = [path, b"~", no.to_string().as_bytes()].concat();
+            let former = [&*path, b"~", no.to_string().as_bytes()].concat();
             db.prepare_cached("UPDATE files SET path = ?1 WHERE no = ?2")?.execute(params![former, no])?;
         }
     }
@@ -32,7 +33,8 @@ pub(super) fn set_aside(db: &Connection, path: &Path) -> rusqlite::Result<()> {
 /// Deletes the passages of former files that a file has, each as often as the file has it. `path` is the file, or a former
 /// one that the archive has.
 pub(super) fn drop_repeated(db: &Connection, path: &Path) -> rusqlite::Result<()> {
-    let path = original_of(path.as_os_str().as_bytes());
+    let path = path_bytes(path);
+    let path = original_of(&path);
     let mut own = db.prepare_cached("SELECT no FROM files WHERE path = ?1")?;
     let own: Vec<i64> = own.query_map([path], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let (first, end) = ([path, b"~"].concat(), [path, b"\x7f"].concat());

@@ -3,12 +3,12 @@
 
 use std::{
     collections::BTreeSet,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use rusqlite::params;
 use subscope_model::SessionId;
+use subscope_platform::path_bytes;
 
 use super::{ByteSpan, Hit, PassageBatch, TextFile, TextIndex, delete_passages, insert_batch};
 use crate::{
@@ -76,7 +76,7 @@ impl TextIndex {
     /// Returns the numbers of the inbox rows of which a pseudo file has passages, in order.
     pub fn inbox_rows(&self, file: &TextFile) -> StoreResult<Vec<u64>> {
         let sql = "SELECT DISTINCT start FROM passages JOIN files ON files.no = file_no WHERE path = ?1 AND session = ?2";
-        let of = params![file.path.as_os_str().as_bytes(), file.session.as_str()];
+        let of = params![path_bytes(&file.path), file.session.as_str()];
         let starts =
             self.checked(select(&self.db, sql, of, |row| Ok(row.get::<_, i64>(0)?.cast_unsigned())))?;
         let rows: BTreeSet<u64> = starts.into_iter().map(|start| InboxPosition::of(start).row).collect();
@@ -86,7 +86,7 @@ impl TextIndex {
     /// Replaces the passages of a pseudo file by a batch: they are another session's. Nothing of them is kept.
     pub fn move_inbox(&mut self, file: &TextFile, batch: &PassageBatch) -> StoreResult<()> {
         let outcome = self.db.transaction().and_then(|transaction| {
-            let of = params![file.path.as_os_str().as_bytes(), file.session.as_str()];
+            let of = params![path_bytes(&file.path), file.session.as_str()];
             let sql = "SELECT no FROM files WHERE path = ?1 AND session = ?2";
             let no = transaction.query_row(sql, of, |row| row.get(0))?;
             delete_passages(&transaction, no)?;

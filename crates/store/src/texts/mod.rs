@@ -30,7 +30,6 @@ use std::{
     cmp::Reverse,
     collections::HashMap,
     ops::ControlFlow,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -39,6 +38,7 @@ pub use self::batch::{Passage, PassageBatch, TextFile};
 pub use self::inbox::InboxPosition;
 use rusqlite::{Connection, ToSql, Transaction, params};
 use subscope_model::{Millis, SessionId, Text};
+use subscope_platform::path_bytes;
 
 use crate::{
     FileIdentity, OpenError, StoreError, StoreResult,
@@ -343,7 +343,7 @@ impl TextIndex {
                 for file in numbers_of(db, path)? {
                     delete_passages(db, file)?;
                 }
-                let path = path.as_os_str().as_bytes();
+                let path = path_bytes(path);
                 db.prepare_cached("DELETE FROM files WHERE path = ?1")?.execute([path])?;
             }
             Ok(())
@@ -579,7 +579,7 @@ fn put_file(db: &Connection, part: &FilePart) -> rusqlite::Result<i64> {
     )?
     .query_row(
         params![
-            part.file.path.as_os_str().as_bytes(),
+            path_bytes(&part.file.path),
             part.file.session.as_str(),
             identity.inode.cast_signed(),
             identity.bytes.cast_signed(),
@@ -592,7 +592,7 @@ fn put_file(db: &Connection, part: &FilePart) -> rusqlite::Result<i64> {
 /// Returns the numbers that a file has, one for each session of its lines.
 fn numbers_of(db: &Connection, path: &Path) -> rusqlite::Result<Vec<i64>> {
     let mut statement = db.prepare_cached("SELECT no FROM files WHERE path = ?1")?;
-    statement.query_map([path.as_os_str().as_bytes()], |row| row.get(0))?.collect()
+    statement.query_map([path_bytes(path)], |row| row.get(0))?.collect()
 }
 
 /// Deletes the passages that a file has of one session.

@@ -1,11 +1,11 @@
-//! Whether a hub's socket is this user's: another user's program there would get private payloads, and its answers would
+//! Whether folders, files and a hub's socket are this user's: another user's program there would get private payloads, and its answers would
 //! steer agents.
 
 use std::{
     fs::{self, Metadata},
     io,
     os::unix::{
-        fs::{FileTypeExt, MetadataExt},
+        fs::{FileTypeExt, MetadataExt, PermissionsExt},
         net::UnixStream,
     },
     path::Path,
@@ -71,6 +71,32 @@ pub fn check_private_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Creates a missing folder, and makes it private (0700).
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] if it is another user's; errors of the operating system.
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+    super::create_private_folder(folder)?;
+    let found = fs::metadata(folder)?;
+    if Some(found.uid()) != own_user() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+    }
+    if found.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Whether a file is this user's, and nobody else can read or write it.
+pub fn is_private(file: &Metadata) -> bool {
+    Some(file.uid()) == own_user() && file.permissions().mode() & 0o077 == 0
+}
+
+/// Returns the number of this process's user (effective); `None` where users have none.
+pub fn own_user() -> Option<u32> {
+    Some(geteuid().as_raw())
+}
+
 /// Checks that a file or folder is this user's or root's.
 ///
 /// # Errors
@@ -112,10 +138,7 @@ pub(crate) fn check_peer(_: &UnixStream, _: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::{
-        fs::{PermissionsExt, symlink},
-        net::UnixListener,
-    };
+    use std::os::unix::{fs::symlink, net::UnixListener};
 
     use super::*;
 
