@@ -17,7 +17,7 @@ use subscope_model::{
 
 use super::{
     lines::made,
-    waits::{Ask, AskedCall},
+    waits::{Ask, CallQuestion},
 };
 use crate::common::{
     emit_failure,
@@ -94,7 +94,7 @@ pub(super) fn decode<'a>(
     task: &str,
     content: Option<&'a RawValue>,
     out: &mut Emitter<'a, '_>,
-) -> Option<AskedCall> {
+) -> Option<CallQuestion> {
     let all: Vec<EditorMessage<'a>> = elements(content);
     let is_root = matches!(out.head.claim, Claim::Root(_));
     let mut turn = TaskTurn { task, is_root, is_over: true };
@@ -121,7 +121,7 @@ pub(super) fn decode<'a>(
         let digest = digest(ask.word, &turn.id_of(last));
         out.emit_made(Fact::Permission { name: ask.word, class: ToolClass::Question, digest, input: None });
     }
-    AskedCall::of(&ask, turn.id_of(last), last.ts.signed())
+    CallQuestion::of(&ask, turn.id_of(last), last.ts.signed())
 }
 
 impl TaskTurn<'_> {

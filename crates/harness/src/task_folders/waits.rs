@@ -17,14 +17,14 @@ use super::{lines::made, tools};
 #[derive(Debug, Default)]
 pub(super) struct TaskWaits {
     /// The question that the editor shows last; `None` where it shows none.
-    pub(super) asked: Option<AskedCall>,
+    pub(super) asked: Option<CallQuestion>,
     /// The calls without a result, in order.
     pub(super) open: Vec<WaitingCall>,
 }
 
 /// A question about a call.
 #[derive(Debug)]
-pub(super) struct AskedCall {
+pub(super) struct CallQuestion {
     kind: AskedKind,
     /// The file that the call is about.
     path: Option<String>,
@@ -71,7 +71,7 @@ pub(super) struct Ask<'m> {
     pub(super) is_answered: Flag,
 }
 
-impl AskedCall {
+impl CallQuestion {
     /// Returns the question of a message; `None` of one that asks for no call, or that was answered.
     pub(super) fn of(ask: &Ask<'_>, id: String, time: Option<Millis>) -> Option<Self> {
         let kind = match ask.word {
