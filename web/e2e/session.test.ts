@@ -87,11 +87,19 @@ it("reads as a conversation, in which agents unfold where they were started", as
   await expect.poll(async () => (await order()).includes(title(deepest))).toBe(false);
   // All at once, the nested ones too; their events are asked for as they come into sight.
   await page.getByRole("button", { name: /^Unfold all/ }).click();
-  await expect.poll(async () => (await order()).includes(title(deepest))).toBe(true);
-  await fold(title(deepest)).first().scrollIntoViewIfNeeded();
-  await expect.poll(() => page.locator(".conversation").textContent()).toContain(answer);
+  await page.getByRole("button", { name: /^Fold all/ }).waitFor();
+  const scroller = page.locator(".conversation .scroller");
+  const words = page.locator(".conversation");
+  await expect.poll(async () => {
+    await scroller.evaluate((list) => (list.scrollTop += list.clientHeight / 2));
+    return (await words.textContent())?.includes(answer);
+  }).toBe(true);
+  expect(await page.locator('.conversation .fold[aria-expanded="false"]').count()).toBe(0);
   await page.keyboard.type("zM");
-  await expect.poll(async () => (await order()).includes(title(deepest))).toBe(false);
+  await page.getByRole("button", { name: /^Unfold all/ }).waitFor();
+  await scroller.evaluate((list) => (list.scrollTop = 0));
+  await expect.poll(async () => (await order()).includes(title(parent))).toBe(true);
+  expect(await order()).not.toContain(title(deepest));
   await page.getByRole("link", { name: `open the panel of ${title(parent)}` }).click();
   await page.waitForURL(`**/a/${parent.id}?view=conversation`);
   isQuiet(seen);
