@@ -95,6 +95,13 @@ it("reads as a conversation, in which agents unfold where they were started", as
     return (await words.textContent())?.includes(answer);
   }).toBe(true);
   expect(await page.locator('.conversation .fold[aria-expanded="false"]').count()).toBe(0);
+  // The palette offers what the button does.
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("collapse all agents");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: /^Unfold all/ }).waitFor();
+  await page.keyboard.type("zR");
+  await page.getByRole("button", { name: /^Fold all/ }).waitFor();
   await page.keyboard.type("zM");
   await page.getByRole("button", { name: /^Unfold all/ }).waitFor();
   await scroller.evaluate((list) => (list.scrollTop = 0));

@@ -147,6 +147,7 @@ impl Drop for Screen {
     }
 }
 
+/// Of the terminal of this process.
 static FULL_SCREEN: FullScreen = FullScreen::new();
 
 fn enter_full_screen() -> io::Result<()> {
