@@ -41,7 +41,8 @@ const PROGRAMS: &[Program] = &[
     Program { title: "gptme", paths: &["gptme/logs"] },
 ];
 
-const CLINE: &str = "Cline";
+/// A task that was copied or exported: its extension is known by the folder of tasks that it is in.
+const CLINE: &str = "Cline or Roo Code outside of the folder of its tasks";
 const CURSOR: &str = "Cursor";
 const AMP: &str = "Amp";
 const DROID: &str = "Factory Droid";
@@ -200,7 +201,7 @@ mod tests {
             ),
             ("/x/d.jsonl", r#"{"type":"session_start","id":"1","cwd":"/w","version":2}"#, "Factory Droid"),
             ("/x/w.jsonl", r#"{"protocol_version":1,"type":"hello"}"#, "kimi-cli"),
-            ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, "Cline"),
+            ("/x/messages.json", r#"[{"ts":1,"type":"say","say":"api_req_started","text":"{}"},"#, CLINE),
             ("/h/.kimi/sessions/a/b/wire.jsonl", r#"{"type":"metadata"}"#, "kimi-cli"),
             ("/h/.cursor/projects/p/agent-transcripts/s.jsonl", r#"{"role":"user","message":{}}"#, "Cursor"),
             ("/w/.aider.chat.history.md", "# aider chat", "Aider"),

@@ -9,7 +9,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Emitter, Hint, LineDecoder, LineError,
+    Decoder, Emitter, Hint, LineDecoder, LineError, LinesDecoder,
     lenient::{LineText, Str},
 };
 use subscope_model::{
@@ -61,12 +61,21 @@ struct Exit<'a> {
 const COMPACTED: Fact<'static> =
     Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } };
 
-impl Entries {
-    /// A decoder for the file that `hint` describes.
-    pub(super) fn new(hint: &Hint) -> Self {
-        Self { session: hint.session.clone(), messages: Messages::of(hint.agent.clone()) }
-    }
+/// Makes a decoder of a file of pi or oh-my-pi.
+pub(super) fn of_pi(hint: &Hint) -> Box<dyn Decoder> {
+    decoder(hint, Messages::of(hint.agent.clone()))
+}
 
+/// Makes a decoder of a file of OpenClaw.
+pub(super) fn of_openclaw(hint: &Hint) -> Box<dyn Decoder> {
+    decoder(hint, Messages::of_openclaw())
+}
+
+fn decoder(hint: &Hint, messages: Messages) -> Box<dyn Decoder> {
+    Box::new(LinesDecoder::new(hint.source, Entries { session: hint.session.clone(), messages }))
+}
+
+impl Entries {
     fn head<'a>(&self, entry: &Entry<'a>, out: &mut Emitter<'a, '_>) {
         let Some(own) = self.messages.own.as_deref() else {
             let cwd = entry.cwd.0.clone().filter(|cwd| !cwd.is_empty());
@@ -122,6 +131,9 @@ impl LineDecoder for Entries {
                 if exit.kind.is("signal") {
                     self.messages.signal(&mut out);
                 }
+            }
+            "custom" if entry.custom_type.is("openclaw:prompt-error") => {
+                self.messages.refused(&parse(entry.data), &mut out);
             }
             "session" => self.head(&entry, &mut out),
             "session_init" => {

@@ -6,10 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
-use subscope_decode::{Dialect, DialectSpec, Lifecycle, LinesDecoder};
+use subscope_decode::{Decoder, Dialect, DialectSpec, Hint, Lifecycle, LinesDecoder};
 use subscope_model::ToolClass;
 
-use super::{entries::Entries, layout, recognize, run_plan::PROGRAM, stated, stream, tools};
+use super::{entries, layout, recognize, run_plan::PROGRAM, stated, stream, tools};
 use crate::{
     Harness, HeadLine, Home, Place, Role, RunPlan, SelfReport, SessionFiles, Variables,
     acp::{AcpAgent, PromptTokens},
@@ -45,7 +45,7 @@ macro_rules! member {
     (
         $(#[$words:meta])*
         $member:ident, $module:ident: $name:literal, $title:literal, shared: $shared:literal,
-        variable: $variable:literal, folder: $folder:expr, older: $older:expr, sessions: $sessions:literal,
+        entries: $entries:path, variable: $variable:literal, folder: $folder:expr, older: $older:expr, sessions: $sessions:literal,
         dialects: [$($dialect:ident),*], program: $program:expr,
         unstoppable: $unstoppable:literal, gaps: $gaps:expr
     ) => {
@@ -54,7 +54,7 @@ macro_rules! member {
             use super::*;
 
             /// The lines of a session, or of an agent: one file each.
-            pub const SESSION: Dialect = Dialect::new(&session($name, concat!($name, ".session"), $shared));
+            pub const SESSION: Dialect = Dialect::new(&session($name, concat!($name, ".session"), $shared, $entries));
             /// What it prints in the modes for programs.
             pub const STREAM: Dialect = Dialect::new(&stream($name, concat!($name, ".stream"), $shared));
         }
@@ -78,7 +78,7 @@ macro_rules! member {
 member! {
     /// oh-my-pi. Observed: 18.2.3.
     OMP, omp: "omp", "oh-my-pi", shared: false,
-    variable: "PI_CODING_AGENT_DIR", folder: (".omp", "agent"), older: &[], sessions: "sessions",
+    entries: entries::of_pi, variable: "PI_CODING_AGENT_DIR", folder: (".omp", "agent"), older: &[], sessions: "sessions",
     dialects: [SESSION, STREAM], program: Some(PROGRAM.named("omp")),
     unstoppable: "an extension of oh-my-pi refuses a call and ends no agent (18.2.3)",
     gaps: &[
@@ -92,7 +92,7 @@ member! {
 member! {
     /// pi. Its lines are known from public examples (2025-01 to 2026-05).
     PI, pi: "pi", "pi", shared: true,
-    variable: "PI_CODING_AGENT_DIR", folder: (".pi", "agent"), older: &[], sessions: "sessions",
+    entries: entries::of_pi, variable: "PI_CODING_AGENT_DIR", folder: (".pi", "agent"), older: &[], sessions: "sessions",
     dialects: [SESSION, STREAM], program: Some(PROGRAM.named("pi")),
     unstoppable: "pi has no agents of its own",
     gaps: &[
@@ -104,24 +104,29 @@ member! {
 member! {
     /// OpenClaw. Its lines are known from public examples (2026-02 to 2026-05).
     OPENCLAW, openclaw: "openclaw", "OpenClaw", shared: false,
-    variable: "OPENCLAW_STATE_DIR", folder: (".openclaw", ""), older: &[".clawdbot", ".moltbot"],
+    entries: entries::of_openclaw, variable: "OPENCLAW_STATE_DIR", folder: (".openclaw", ""), older: &[".clawdbot", ".moltbot"],
     sessions: "agents",
     dialects: [SESSION], program: None,
     unstoppable: "no way to end one of the agents of OpenClaw was tried",
     gaps: &[
         "no source has the version of the program",
-        "the sessions that an agent of OpenClaw starts do not name it: they are shown beside it",
+        "the lines of an agent that a session of OpenClaw starts are a session of its own, which does not name that: it is shown beside it",
     ]
 }
 
 /// The dialect of files.
-const fn session(harness: &'static str, name: &'static str, is_shared: bool) -> DialectSpec {
+const fn session(
+    harness: &'static str,
+    name: &'static str,
+    is_shared: bool,
+    entries: fn(&Hint) -> Box<dyn Decoder>,
+) -> DialectSpec {
     DialectSpec {
         harness: Some(harness),
         is_main: true,
         is_shared,
         is_ingestible: false,
-        ..DialectSpec::new(name, |hint| Box::new(LinesDecoder::new(hint.source, Entries::new(hint))))
+        ..DialectSpec::new(name, entries)
     }
 }
 

@@ -6,6 +6,7 @@
 //! sessions/<project>/<time>_<session>/<Name>.jsonl                   an agent of it
 //! sessions/<project>/<time>_<session>/<Name>/<Name>.<Child>.jsonl    an agent of that
 //! agents/<agent>/sessions/<session>.jsonl                            OpenClaw
+//! agents/<agent>/sessions/<session>.jsonl.<reset or deleted>.<time>  the same, when it was begun anew or taken from the list
 //! ```
 
 use std::{
@@ -23,6 +24,8 @@ use crate::{Place, Role, SessionFiles};
 const ENDING: &str = "jsonl";
 /// The folder of the sessions of one agent of OpenClaw.
 const SESSIONS: &str = "sessions";
+/// What OpenClaw puts behind the name of a file that it does not write to any more.
+const SET_ASIDE: [&str; 2] = [".reset.", ".deleted."];
 
 /// Returns the program whose folder a path is in; the first of the family where it is in none.
 pub(super) fn owner_of(path: &Path) -> &'static PiMember {
@@ -49,9 +52,15 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains([' ', '(', ')'])
 }
 
+/// Returns the name of a file without its ending; `None` if it is none of lines.
+fn stem_of(name: &str) -> Option<&str> {
+    let (stem, behind) = name.split_once(".jsonl")?;
+    (behind.is_empty() || SET_ASIDE.iter().any(|words| behind.starts_with(words))).then_some(stem)
+}
+
 /// Classifies a file of a program.
 pub(super) fn place(path: &Path, member: &PiMember) -> Option<Place> {
-    let stem = path.file_stem()?.to_str().filter(|_| path.extension().is_some_and(|end| end == ENDING))?;
+    let stem = stem_of(path.file_name()?.to_str()?)?;
     let place = |role, session: &str, agent: Option<&str>| Place {
         role,
         dialect: member.session(),
@@ -121,9 +130,8 @@ pub(super) fn transcripts_of(root: &Path, session: &str) -> Vec<PathBuf> {
     };
     let projects = below(root).into_iter().flat_map(|project| [project.join(SESSIONS), project]);
     let is_it = |path: &PathBuf| {
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let is_named = session_in(stem).unwrap_or(stem) == session;
-        is_named && path.extension().is_some_and(|end| end == ENDING) && path.is_file()
+        let stem = path.file_name().and_then(|name| stem_of(name.to_str()?));
+        stem.is_some_and(|stem| session_in(stem).unwrap_or(stem) == session) && path.is_file()
     };
     projects.flat_map(|folder| below(&folder)).filter(is_it).collect()
 }
@@ -154,7 +162,17 @@ mod tests {
             (format!("/h/.openclaw/agents/main/sessions/{ID}.jsonl"), "openclaw", Some((Role::Main, None))),
             (format!("/h/.clawdbot/agents/main/sessions/{ID}.jsonl"), "openclaw", Some((Role::Main, None))),
             (format!("/h/.openclaw/agents/main/sessions/{ID}.trajectory.jsonl"), "openclaw", None),
-            (format!("/h/.openclaw/agents/main/sessions/{ID}.jsonl.deleted"), "openclaw", None),
+            (format!("/h/.openclaw/agents/main/sessions/{ID}.jsonl.bak-1-2"), "openclaw", None),
+            (
+                format!("/h/.openclaw/agents/main/sessions/{ID}.jsonl.reset.2026-04-05T13-22-54.723Z"),
+                "openclaw",
+                Some((Role::Main, None)),
+            ),
+            (
+                format!("/h/.openclaw/agents/main/sessions/{ID}.jsonl.deleted.2026-04-05T13-22-54.723Z"),
+                "openclaw",
+                Some((Role::Main, None)),
+            ),
             ("/h/.openclaw/agents/main/sessions/sessions.json".to_owned(), "openclaw", None),
             (format!("/h/{ID}.jsonl"), "omp", None),
             ("/h/2026-11-26_notes.jsonl".to_owned(), "omp", None),

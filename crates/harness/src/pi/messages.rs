@@ -17,11 +17,18 @@ use subscope_decode::{
     lenient::{Flag, Num, Str},
 };
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallEnd, Claim, EndEvidence, Fact, Parent, PromptKind, RawJson, Response,
-    Spawn, SpawnBatch, SpawnMode,
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, EndEvidence, Fact, Outcome, Parent, PromptKind, RawJson,
+    Response, Spawn, SpawnBatch, SpawnMode, SpawnResult, TitleOrigin,
 };
 
-use super::tools::{self, HUB, Job, Receipt, ReportedAgent, ResultDetails, SPAWN, Tokens, YIELD};
+use super::{
+    OPENCLAW,
+    envelopes::{self, Envelope},
+    tools::{
+        self, HUB, Job, OPENCLAW_SHELL, OPENCLAW_SPAWN, Receipt, ReportedAgent, ResultDetails, SPAWN, Tokens,
+        YIELD,
+    },
+};
 use crate::common::{
     EMPTY_TEXT,
     parts::{elements, string},
@@ -35,6 +42,8 @@ const TASK_WORDS: &str = "Complete assignment thoroughly:\n\n";
 pub(super) struct Messages {
     /// The agent whose they are; `None` for the root.
     pub(super) own: Option<String>,
+    /// Whether they are OpenClaw's.
+    is_openclaw: bool,
     /// Whether a person's prompt began the turn.
     is_asked: bool,
     /// Whether a turn is at work.
@@ -57,6 +66,7 @@ pub(super) struct Message<'a> {
     pub(super) attribution: Str<'a>,
     timestamp: Num,
     completed_at: Num,
+    pub(super) provider: Str<'a>,
     model: Str<'a>,
     usage: Option<Tokens>,
     stop_reason: Str<'a>,
@@ -78,6 +88,13 @@ pub(super) struct Message<'a> {
 struct Recovery<'a> {
     status: Str<'a>,
     attempt: Num,
+}
+
+/// Why OpenClaw got no answer.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct PromptError<'a> {
+    error: Option<&'a RawValue>,
 }
 
 /// A part of a message.
@@ -117,9 +134,15 @@ impl Messages {
         Self { own, ..Self::default() }
     }
 
+    /// Those of a session of OpenClaw.
+    pub(super) fn of_openclaw() -> Self {
+        Self { is_openclaw: true, ..Self::default() }
+    }
+
     /// Emits a message.
     pub(super) fn emit<'a>(&mut self, message: &Message<'a>, out: &mut Emitter<'a, '_>) {
         match message.role.get().unwrap_or_default() {
+            "user" if self.is_openclaw => self.enveloped(message.content, out),
             "user" => {
                 let is_asked = self.own.is_some() || !message.attribution.is("agent");
                 self.prompt(message.content, is_asked, out);
@@ -157,11 +180,62 @@ impl Messages {
             let words = text.text();
             let task = words.strip_prefix(TASK_WORDS).filter(|_| self.own.is_some());
             let task = task.map(|task| serde_json::Value::from(task).to_string());
-            let text = task.as_deref().map_or(text, |json| RawJson { json, offset: u64::MAX });
+            let text = task.as_deref().map_or(text, made);
             out.emit_made(Fact::Prompt { prompt_id: None, text, what });
         }
         if !has_text {
             out.emit(Fact::Prompt { prompt_id: None, text: EMPTY_TEXT, what });
+        }
+    }
+
+    /// Emits what a person wrote to OpenClaw, or what it says in its own words.
+    fn enveloped<'a>(&mut self, content: Option<&'a RawValue>, out: &mut Emitter<'a, '_>) {
+        let parts: Vec<Part<'a>> = elements(content);
+        let text =
+            content.filter(|raw| raw.get().starts_with('"')).or(parts.iter().find_map(|part| part.text));
+        let words = string(text).unwrap_or_default();
+        let envelope = Envelope::open(&words);
+        if envelope.is_notice {
+            self.announced(&words, out);
+            return self.unasked(content, out);
+        }
+        self.prompt(content, true, out);
+        if !envelope.text.is_empty() {
+            let text = envelope.text.to_owned().into();
+            out.emit_made(Fact::Title { text, origin: TitleOrigin::Prompt });
+        }
+        if let Some(job) = envelope.job {
+            out.emit_made(Fact::Title { text: job.to_owned().into(), origin: TitleOrigin::Harness });
+        }
+    }
+
+    /// Emits the ends of agents that OpenClaw announces.
+    fn announced(&mut self, words: &str, out: &mut Emitter<'_, '_>) {
+        for end in envelopes::announced(words) {
+            let agent = agent_of(end.key);
+            if !self.ended.insert(agent.to_owned()) {
+                continue;
+            }
+            let json = |text: &str| serde_json::Value::from(text).to_string();
+            let (report, error) = (json(end.report), end.error.map(json));
+            out.emit_made(Fact::AgentEnd(AgentEnd {
+                agent: Some(agent),
+                status: end.status,
+                evidence: EndEvidence::Notification,
+                report: (!end.report.is_empty()).then_some(made(&report)),
+                error: error.as_deref().map(made),
+                ..AgentEnd::default()
+            }));
+        }
+    }
+
+    /// Emits that OpenClaw could not get an answer, or was to give up, which ends what is at work.
+    pub(super) fn refused<'a>(&mut self, said: &PromptError<'a>, out: &mut Emitter<'a, '_>) {
+        if self.is_at_work {
+            let error = out.raw(said.error);
+            let is_stop = string(said.error).is_some_and(|word| word == "aborted");
+            let status = if is_stop { AgentStatus::Stopped } else { AgentStatus::Failed };
+            self.end(status, EndEvidence::Notification, (None, error.filter(|_| !is_stop)), out);
         }
     }
 
@@ -173,6 +247,10 @@ impl Messages {
                 let notice = string(message.content).unwrap_or_default();
                 self.jobs(details.jobs, &notice, EndEvidence::SpawnResult, out);
                 self.unasked(message.content, out);
+            }
+            // The agent waits for what it started, or for a person.
+            "openclaw.sessions_yield" => {
+                self.end(AgentStatus::Completed, EndEvidence::Notification, (None, None), out);
             }
             "irc:incoming" => {
                 // What wakes an agent that has ended is its next task.
@@ -195,12 +273,24 @@ impl Messages {
         let reason = message.stop_reason.get().unwrap_or_default();
         let parts: Vec<Part<'a>> = elements(message.content);
         let has_call = parts.iter().any(|part| part.kind.is("toolCall"));
+        if self.is_openclaw && message.provider.is(OPENCLAW.name) {
+            // What it has sent to a chat stands here as an answer, too. No model gave it, and no turn begins.
+            for part in &parts {
+                if let Some(text) = said(part, out) {
+                    out.emit_made(Fact::Message { message_id: None, text });
+                }
+            }
+            return match self.is_at_work {
+                true => out.emit_made(Fact::Activity),
+                false => self.end(AgentStatus::Completed, EndEvidence::Notification, (None, None), out),
+            };
+        }
         if !["error", "aborted"].contains(&reason) {
             self.turn_start(out);
         }
         self.tokens(message, has_call, out);
         for part in &parts {
-            let text = out.raw(part.text).filter(|text| text.json.len() > 2);
+            let text = said(part, out);
             match part.kind.get().unwrap_or_default() {
                 "toolCall" => self.call(part, out),
                 "thinking" => {
@@ -294,14 +384,36 @@ impl Messages {
         let is_error = message.is_error.is_true();
         let receipts: Vec<Receipt<'a>> = elements(details.receipts.filter(|_| tool == HUB));
         let woken = receipts.iter().find(|receipt| receipt.has_woken());
+        let outcome = match is_error || !self.is_openclaw {
+            true => tools::outcome(is_error, &text),
+            false => details.outcome(tool),
+        };
+        let is_spawn = self.is_openclaw && tool == OPENCLAW_SPAWN;
+        let child = details.child.filled().filter(|_| is_spawn && details.status.is("accepted"));
         out.emit_made(Fact::CallEnd(CallEnd {
             id,
             name: message.tool_name.filled(),
-            outcome: tools::outcome(is_error, &text),
+            outcome,
             result: out.raw(message.content),
+            spawn: child.map(|key| SpawnResult {
+                agent: Some(agent_of(key)),
+                finished: Some(false),
+                proves_agent: true,
+                ..SpawnResult::default()
+            }),
+            refused: is_spawn && child.is_none() && outcome != Outcome::Ok,
             resumed: woken.and_then(|receipt| receipt.to.filled()),
+            left_running: self.is_openclaw && tool == OPENCLAW_SHELL && details.status.is("running"),
             ..CallEnd::default()
         }));
+        if let Some(key) = child {
+            out.emit_made(Fact::Spawn(Spawn {
+                agent: Some(agent_of(key)),
+                parent: Some(Parent::Root),
+                starts: true,
+                ..started_by(id, true)
+            }));
+        }
         match tool {
             SPAWN => {
                 self.agents(id, &details, out);
@@ -438,6 +550,21 @@ impl Messages {
             self.end(AgentStatus::Stopped, EndEvidence::LastLine, (None, None), out);
         }
     }
+}
+
+/// A text that stands in no line as it is.
+fn made(json: &str) -> RawJson<'_> {
+    RawJson { json, offset: u64::MAX }
+}
+
+/// Returns the text of a part of an answer.
+fn said<'a>(part: &Part<'a>, out: &Emitter<'a, '_>) -> Option<RawJson<'a>> {
+    out.raw(part.text).filter(|text| text.json.len() > 2)
+}
+
+/// Returns the id of an agent of OpenClaw: the end of the key of its session.
+fn agent_of(key: &str) -> &str {
+    key.rsplit(':').next().unwrap_or(key)
 }
 
 /// Returns what started an agent: a call of its own, or one for several.

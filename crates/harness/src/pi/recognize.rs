@@ -73,6 +73,7 @@ impl Marks<'_> {
             "title" => self.v.0.is_some() && self.pad.get().is_some(),
             "session_init" | "advisor_cost_changed" => true,
             "ready" => self.protocol_version.0.is_some() && self.supported_protocol_versions.is_some(),
+            "message" if self.message().provider.is(OPENCLAW.name) => return Some(&OPENCLAW),
             "message" | "message_start" | "message_end" => self.message().attribution.filled().is_some(),
             _ => OMP_ENTRIES.contains(&custom),
         };

@@ -3,7 +3,7 @@
 use subscope_decode::{Dialect, Hint};
 use subscope_model::{Decoded, Fact, SourceId};
 
-use super::{omp, pi};
+use super::{omp, openclaw, pi};
 
 /// Decodes lines; returns a word for each fact, and the number of problems.
 fn facts(dialect: Dialect, agent: Option<&str>, lines: &[&str]) -> (Vec<String>, usize) {
@@ -178,4 +178,74 @@ fn counters_of_a_stream_start_and_end_an_agent_once() {
     let lines = [head, &lines[0], &lines[1], &lines[2], &lines[3]];
     let expected = ["agent A Some(Root) Some(\"A\") None", "ended A Failed spawn result"];
     check(omp::STREAM, None, &lines, &expected, 0);
+}
+
+#[test]
+fn openclaw_names_what_was_asked_what_failed_and_the_agents_that_it_started() {
+    let message = |role: &str, rest: &str| {
+        format!(r#"{{"type":"message","timestamp":"t","message":{{"role":"{role}",{rest}}}}}"#)
+    };
+    let text = |words: &str| format!(r#""content":[{{"type":"text","text":"{words}"}}]"#);
+    let call = |id: &str, name: &str, arguments: &str| {
+        message(
+            "assistant",
+            &format!(
+                r#""content":[{{"type":"toolCall","id":"{id}","name":"{name}","arguments":{arguments}}}],"stopReason":"toolUse""#
+            ),
+        )
+    };
+    let result = |id: &str, name: &str, details: &str| {
+        message(
+            "toolResult",
+            &format!(
+                r#""toolCallId":"{id}","toolName":"{name}","content":[],"details":{details},"isError":false"#
+            ),
+        )
+    };
+    let spawn = r#"{"task":"count","label":"counter","agentId":"main"}"#;
+    let accepted = r#"{"status":"accepted","childSessionKey":"agent:main:subagent:a1","runId":"r1"}"#;
+    let announced = "[Thu 2026-04-02 07:18 GMT+2] OpenClaw runtime context (internal):\\n\\n[Internal task completion event]\\nsession_key: agent:main:subagent:a1\\nstatus: timed out\\n\\n<<<BEGIN_UNTRUSTED_CHILD_RESULT>>>\\n3\\n";
+    let lines = [
+        message("user", &text("[Mon 2026-03-02 11:56 GMT+8] count it")),
+        call("c1", "sessions_spawn", spawn),
+        result("c1", "sessions_spawn", accepted),
+        call("c2", "sessions_spawn", spawn),
+        result("c2", "sessions_spawn", r#"{"status":"forbidden","error":"not allowed"}"#),
+        call("c3", "exec", r#"{"command":"x"}"#),
+        result("c3", "exec", r#"{"status":"completed","exitCode":1}"#),
+        call("c4", "sessions_send", "{}"),
+        result("c4", "sessions_send", r#"{"status":"forbidden"}"#),
+        r#"{"type":"custom_message","customType":"openclaw.sessions_yield","content":"Turn yielded.","timestamp":"t"}"#.to_owned(),
+        message("user", &text(announced)),
+        message("user", &text(announced)),
+        r#"{"type":"custom","customType":"openclaw:prompt-error","data":{"error":"request timed out"},"timestamp":"t"}"#.to_owned(),
+        message("assistant", &format!(r#"{},"provider":"openclaw","model":"delivery-mirror","usage":{{"input":0}},"stopReason":"stop""#, text("sent"))),
+    ];
+    let notice = announced.replace("\\n", "\n");
+    let notice = format!("prompt Meta {notice}");
+    let expected = [
+        "turn",
+        "prompt Asked [Mon 2026-03-02 11:56 GMT+8] count it",
+        "title count it Prompt",
+        "call c1 sessions_spawn",
+        "end c1 Ok None",
+        "agent a1 Some(Root) None None",
+        "call c2 sessions_spawn",
+        "end c2 Error None",
+        "call c3 exec",
+        "end c3 Error None",
+        "call c4 sessions_send",
+        "end c4 Denied None",
+        "turn Completed run=true",
+        "ended a1 Stopped task notification",
+        "turn",
+        &notice,
+        &notice,
+        "says request timed out",
+        "turn Failed run=false",
+        "says sent",
+        "turn Completed run=false",
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    check(openclaw::SESSION, None, &lines, &expected, 0);
 }

@@ -1,14 +1,19 @@
 //! The family's tool calls, what results say about agents, and its words for endings.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
     digest,
     lenient::{Flag, LineText, Num, Str},
 };
-use subscope_model::{AgentStatus, CallBegin, Outcome, SpawnInput, ToolClass, Usage};
+use subscope_model::{AgentStatus, CallBegin, Outcome, SpawnInput, SpawnMode, ToolClass, Usage};
 
-use crate::common::{parts::elements, tools::Tools};
+use crate::common::{
+    parts::{elements, string},
+    tools::Tools,
+};
 
 /// The tool that starts agents, one or several. No class of its own: each of them has a row once it has lines.
 pub(super) const SPAWN: &str = "task";
@@ -17,8 +22,13 @@ pub(super) const YIELD: &str = "yield";
 /// The tool by which agents write to each other, and see to jobs in the background.
 pub(super) const HUB: &str = "hub";
 
+/// The tool of OpenClaw that starts an agent, which works on beside its parent.
+pub(super) const OPENCLAW_SPAWN: &str = "sessions_spawn";
+/// The tool of OpenClaw that runs a command.
+pub(super) const OPENCLAW_SHELL: &str = "exec";
+
 const TOOLS: Tools = Tools {
-    spawn: "",
+    spawn: OPENCLAW_SPAWN,
     instant: &["read", "write", "edit", "glob", "grep", "find", "ls", YIELD],
     asking: &[("ask", ToolClass::Question)],
     writing: &["write", "edit"],
@@ -40,6 +50,16 @@ struct Arguments<'a> {
     tasks: Option<&'a RawValue>,
 }
 
+/// Arguments of the tool of OpenClaw that starts an agent.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
+struct SpawnArguments<'a> {
+    agent_id: Str<'a>,
+    label: Str<'a>,
+    task: Option<&'a RawValue>,
+    model: Str<'a>,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Task<'a> {
@@ -54,7 +74,17 @@ pub(super) fn begin<'a>(
     line: LineText<'a>,
 ) -> (CallBegin<'a>, Vec<String>) {
     let json = input.map_or("", RawValue::get);
-    let mut call = TOOLS.begin(id, name, input, line, digest(name, json), |_| SpawnInput::default());
+    let mut call = TOOLS.begin(id, name, input, line, digest(name, json), |json| {
+        let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
+        SpawnInput {
+            agent_type: arguments.agent_id.0,
+            description: arguments.label.0.or_else(|| first_line(arguments.task)),
+            prompt: arguments.task.map(|raw| line.raw(raw)),
+            model: arguments.model.0,
+            mode: Some(SpawnMode::Background),
+            ..SpawnInput::default()
+        }
+    });
     if name != SPAWN {
         return (call, Vec::new());
     }
@@ -66,12 +96,32 @@ pub(super) fn begin<'a>(
     (call, names)
 }
 
+/// Returns the first line of a task.
+fn first_line(task: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    let task = string(task)?;
+    task.lines().map(str::trim).find(|line| !line.is_empty()).map(|line| line.to_owned().into())
+}
+
 /// Returns how a call ended, by whether it is an error, and its text.
 pub(super) fn outcome(is_error: bool, text: &str) -> Outcome {
     match is_error {
         false => Outcome::Ok,
         true if text.starts_with(DENIAL) => Outcome::Denied,
         true => Outcome::Error,
+    }
+}
+
+impl ResultDetails<'_> {
+    /// Returns how a call of OpenClaw ended. Results that are errors say so here; one of a command has its exit code.
+    pub(super) fn outcome(&self, tool: &str) -> Outcome {
+        let is_shell = tool == OPENCLAW_SHELL;
+        match self.status.get().unwrap_or_default() {
+            "forbidden" | "approval-unavailable" if tool != OPENCLAW_SPAWN => Outcome::Denied,
+            "error" | "forbidden" => Outcome::Error,
+            "failed" if is_shell => Outcome::Error,
+            _ if is_shell && self.exit_code.is_some_and(|code| code != 0) => Outcome::Error,
+            _ => Outcome::Ok,
+        }
     }
 }
 
@@ -141,6 +191,12 @@ pub(super) struct ResultDetails<'a> {
     /// Of the tool about jobs and messages.
     pub(super) jobs: Option<&'a RawValue>,
     pub(super) receipts: Option<&'a RawValue>,
+    /// Of an agent of OpenClaw: the key of its session.
+    #[serde(rename = "childSessionKey")]
+    pub(super) child: Str<'a>,
+    /// Of a command of OpenClaw.
+    #[serde(rename = "exitCode")]
+    pub(super) exit_code: Option<i64>,
     /// Of a message of another agent.
     pub(super) message: Option<&'a RawValue>,
 }
