@@ -10,6 +10,7 @@ mod connections;
 mod damage;
 mod home;
 mod objects;
+mod openclaw;
 mod tasks;
 
 use std::{

@@ -65,8 +65,8 @@ impl Root {
         let harness = self.harness;
         let since_ms = state.options.live_since_ms();
         let mut shared: HashSet<PathBuf> = HashSet::new();
-        // In the order of their folders and ids.
-        let mut live: BTreeMap<(Option<PathBuf>, String), SessionFiles> = BTreeMap::new();
+        // By their main transcripts: a session may have several in a folder.
+        let mut live: BTreeMap<PathBuf, SessionFiles> = BTreeMap::new();
         let (mut late_agents, mut bundles, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         walk(folder, &mut |step| match step {
             Step::Enter(folder) if harness.session_of_folder(root, folder).is_none() => {
@@ -94,7 +94,7 @@ impl Root {
                     Err(unread) => return skipped.push(unread),
                 };
                 let files = harness.session_files(root, path, &session);
-                live.entry((files.main.parent().map(Path::to_owned), session)).or_insert(files);
+                live.entry(files.main.clone()).or_insert(files);
                 if is_unnamed {
                     late_agents.push((path.to_owned(), place));
                 }

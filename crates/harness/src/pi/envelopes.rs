@@ -151,11 +151,14 @@ pub(super) struct Announced<'t> {
     pub(super) report: &'t str,
     /// Why it failed.
     pub(super) error: Option<&'t str>,
+    /// How long it worked.
+    pub(super) runtime_ms: Option<i64>,
 }
 
 const EVENT: &str = "[Internal task completion event]";
 const RESULT_BEGINS: &str = "<<<BEGIN_UNTRUSTED_CHILD_RESULT>>>";
 const RESULT_ENDS: &str = "<<<END_UNTRUSTED_CHILD_RESULT>>>";
+const RUNTIME: &str = "\nStats: runtime ";
 
 /// Returns the ends of agents that a notice announces. What became of an agent stands behind its task, in front of its result.
 pub(super) fn announced(notice: &str) -> Vec<Announced<'_>> {
@@ -172,8 +175,30 @@ fn event(text: &str) -> Option<Announced<'_>> {
         ("failed", error) => (AgentStatus::Failed, Some(error).filter(|error| !error.is_empty())),
         _ => return None,
     };
-    let report = result.split(RESULT_ENDS).next().unwrap_or_default().trim();
-    Some(Announced { key, status, report, error })
+    let (report, stats) = result.split_once(RESULT_ENDS).unwrap_or((result, ""));
+    let runtime = stats.split_once(RUNTIME).and_then(|(_, words)| words.split_whitespace().next());
+    Some(Announced { key, status, report: report.trim(), error, runtime_ms: runtime.and_then(duration) })
+}
+
+/// Returns a duration in milliseconds: `2m0s`.
+fn duration(words: &str) -> Option<i64> {
+    let (mut total, mut rest) = (0_i64, words);
+    while !rest.is_empty() {
+        let (number, behind) = rest.split_at(rest.find(|letter: char| !letter.is_ascii_digit())?);
+        let (unit, next) =
+            behind.split_at(behind.find(|letter: char| letter.is_ascii_digit()).unwrap_or(behind.len()));
+        let unit_ms = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return None,
+        };
+        total = total.checked_add(number.parse::<i64>().ok()?.checked_mul(unit_ms)?)?;
+        rest = next;
+    }
+    (!words.is_empty()).then_some(total)
 }
 
 #[cfg(test)]
@@ -274,12 +299,28 @@ mod tests {
             ("failed: no key", AgentStatus::Failed, Some("no key")),
         ];
         for (words, status, error) in cases {
-            let expected = Announced { key: "agent:main:subagent:a1", status, report: "status: x", error };
+            let expected = Announced {
+                key: "agent:main:subagent:a1",
+                status,
+                report: "status: x",
+                error,
+                runtime_ms: Some(18_000),
+            };
             assert_eq!(announced(&event(words)), [expected]);
         }
         assert!(announced(&event("finished with unknown status")).is_empty());
         assert!(announced("status: completed successfully").is_empty());
         let two = format!("{}\n\n{}", event("timed out"), event("completed successfully"));
         assert_eq!(announced(&two).len(), 2);
+        for (words, expected) in [
+            ("2m0s", Some(120_000)),
+            ("1h2m", Some(3_720_000)),
+            ("450ms", Some(450)),
+            ("n/a", None),
+            ("", None),
+            ("3", None),
+        ] {
+            assert_eq!(duration(words), expected, "{words}");
+        }
     }
 }

@@ -202,6 +202,10 @@ impl Harness for PiMember {
         layout::place(path, self)
     }
 
+    fn complete(&self, path: &Path, place: &Place, line: &[u8]) -> Option<Place> {
+        Some(Place { session: layout::session_of(path, line), ..place.clone() })
+    }
+
     fn target(&self, path: &Path) -> Option<SessionFiles> {
         if path.is_dir() {
             let files = layout::files_of_folder(path, self)?;

@@ -14,6 +14,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
+use subscope_decode::lenient::Str;
+
 use super::{
     OPENCLAW,
     family::{MEMBERS, PiMember},
@@ -29,12 +32,22 @@ const SET_ASIDE: [&str; 2] = [".reset.", ".deleted."];
 
 /// Returns the program whose folder a path is in; the first of the family where it is in none.
 pub(super) fn owner_of(path: &Path) -> &'static PiMember {
+    if is_of_openclaw(path) {
+        return &OPENCLAW;
+    }
     let is_of = |member: &&PiMember| {
         let names = || member.older.iter().chain([&member.folder.0]);
         path.iter().any(|part| names().any(|name| part == *name))
     };
     let [first, ..] = MEMBERS else { return &OPENCLAW };
     MEMBERS.iter().copied().find(is_of).unwrap_or(first)
+}
+
+/// Whether a file is in a folder of sessions of OpenClaw, wherever its home was moved to.
+fn is_of_openclaw(path: &Path) -> bool {
+    let mut above = path.ancestors().skip(1).map(Path::file_name);
+    let (sessions, agents) = (above.next().flatten(), above.nth(1).flatten());
+    sessions.is_some_and(|name| name == SESSIONS) && agents.is_some_and(|name| name == OPENCLAW.sessions)
 }
 
 /// Returns the session of a name that begins with a time: `2026-11-26T19-47-49-965Z_<session>`.
@@ -61,25 +74,42 @@ fn stem_of(name: &str) -> Option<&str> {
 /// Classifies a file of a program.
 pub(super) fn place(path: &Path, member: &PiMember) -> Option<Place> {
     let stem = stem_of(path.file_name()?.to_str()?)?;
-    let place = |role, session: &str, agent: Option<&str>| Place {
+    let place = |role, session: Option<&str>, agent: Option<&str>| Place {
         role,
         dialect: member.session(),
-        session: Some(session.to_owned()),
+        session: session.map(str::to_owned),
         agent: agent.map(str::to_owned),
         workflow: None,
     };
     if member.name == OPENCLAW.name {
         let is_listed = path.parent()?.file_name()? == SESSIONS && !stem.contains('.');
-        return is_listed.then(|| place(Role::Main, stem, None));
+        // A file that was begun anew keeps its name: its first line names the session.
+        return is_listed.then(|| place(Role::Main, None, None));
     }
     if let Some(session) = session_in(stem) {
-        return Some(place(Role::Main, session, None));
+        return Some(place(Role::Main, Some(session), None));
     }
     if !is_plain(stem) {
         return None;
     }
     let session = session_in(session_folder(path.parent()?)?.file_name()?.to_str()?)?;
-    Some(place(Role::Agent, session, Some(stem)))
+    Some(place(Role::Agent, Some(session), Some(stem)))
+}
+
+/// Returns the session of a file of OpenClaw, by its first line, else by its name.
+pub(super) fn session_of(path: &Path, line: &[u8]) -> Option<String> {
+    let head: SessionLine<'_> = serde_json::from_slice(line).unwrap_or_default();
+    let named = head.id.filled().filter(|_| head.kind.is("session"));
+    named.or_else(|| stem_of(path.file_name()?.to_str()?)).map(str::to_owned)
+}
+
+/// The first line of a file.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct SessionLine<'a> {
+    #[serde(rename = "type")]
+    kind: Str<'a>,
+    id: Str<'a>,
 }
 
 /// Returns the folder of the agents of a session that a folder is, or is in.
@@ -160,6 +190,8 @@ mod tests {
             (format!("/copies/{stem}.jsonl"), "omp", Some((Role::Main, None))),
             (format!("/h/.pi/agent/sessions/--w--/{stem}.jsonl"), "pi", Some((Role::Main, None))),
             (format!("/h/.openclaw/agents/main/sessions/{ID}.jsonl"), "openclaw", Some((Role::Main, None))),
+            (format!("/moved/agents/main/sessions/{ID}.jsonl"), "openclaw", Some((Role::Main, None))),
+            (format!("/moved/sessions/{ID}.jsonl"), "omp", None),
             (format!("/h/.clawdbot/agents/main/sessions/{ID}.jsonl"), "openclaw", Some((Role::Main, None))),
             (format!("/h/.openclaw/agents/main/sessions/{ID}.trajectory.jsonl"), "openclaw", None),
             (format!("/h/.openclaw/agents/main/sessions/{ID}.jsonl.bak-1-2"), "openclaw", None),
@@ -183,8 +215,22 @@ mod tests {
             let places: Vec<Place> = MEMBERS.iter().filter_map(|member| member.classify(path)).collect();
             let found: Vec<_> = places.iter().map(|place| (place.role, place.agent.as_deref())).collect();
             assert_eq!(found, Vec::from_iter(expected), "{}", path.display());
-            assert!(places.iter().all(|place| place.session.as_deref() == Some(ID)), "{}", path.display());
+            let session = |place: Place| place.session.or_else(|| session_of(path, b"{}"));
+            assert!(
+                places.into_iter().all(|place| session(place).as_deref() == Some(ID)),
+                "{}",
+                path.display()
+            );
         }
+    }
+
+    #[test]
+    fn a_file_of_openclaw_that_was_begun_anew_is_of_the_session_that_its_first_line_names() {
+        let path = Path::new("/h/.openclaw/agents/main/sessions/old.jsonl");
+        let named = |line: &str| session_of(path, line.as_bytes());
+        assert_eq!(named(r#"{"type":"session","version":3,"id":"new"}"#).as_deref(), Some("new"));
+        assert_eq!(named(r#"{"type":"message","id":"a"}"#).as_deref(), Some("old"));
+        assert_eq!(named(r#"{"type":"session","id""#).as_deref(), Some("old"));
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub(super) struct Messages {
     calls: HashMap<String, Vec<String>>,
     /// Names of the agents that calls were to start, each with how often.
     names: HashMap<String, u32>,
+    /// Agents of OpenClaw: when they were started.
+    accepted: HashMap<String, Option<i64>>,
     /// Agents whose start was emitted, and those whose end was.
     started: HashSet<String>,
     ended: HashSet<String>,
@@ -216,6 +218,15 @@ impl Messages {
             if !self.ended.insert(agent.to_owned()) {
                 continue;
             }
+            // It may be announced later: the agent that it started was busy.
+            let began = self.accepted.get(agent).copied().flatten();
+            let by_runtime =
+                began.zip(end.runtime_ms).and_then(|(began, runtime)| began.checked_add(runtime));
+            let at = match (by_runtime, out.head.time) {
+                (Some(at), Some(now)) => Some(at.min(now)),
+                (at, now) => at.or(now),
+            };
+            out.emit_of(Claim::Agent(agent, Basis::Link), at, Fact::Activity);
             let json = |text: &str| serde_json::Value::from(text).to_string();
             let (report, error) = (json(end.report), end.error.map(json));
             out.emit_made(Fact::AgentEnd(AgentEnd {
@@ -413,6 +424,8 @@ impl Messages {
                 starts: true,
                 ..started_by(id, true)
             }));
+            out.emit_of(Claim::Agent(agent_of(key), Basis::Link), out.head.time, Fact::Activity);
+            self.accepted.insert(agent_of(key).to_owned(), out.head.time);
         }
         match tool {
             SPAWN => {
