@@ -8,6 +8,8 @@
 mod report;
 
 use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -31,22 +33,34 @@ struct Cli {
     package: &'static str,
     /// The package that it would fetch itself to load a plugin.
     plugin_package: Option<&'static str>,
+    /// Whether it needs a newer Node than many systems have: [`NODE`].
+    needs_node: bool,
 }
 
 impl Cli {
     const fn new(name: &'static str, title: &'static str, package: &'static str) -> Self {
-        Self { name, title, package, plugin_package: None }
+        Self { name, title, package, plugin_package: None, needs_node: false }
     }
 }
 
-const CLIS: [Cli; 6] = [
+const CLIS: [Cli; 9] = [
     Cli::new("claude-code", "Claude Code", "@anthropic-ai/claude-code"),
+    Cli::new("cline", "Cline CLI", "cline"),
     Cli::new("codex", "Codex", "@openai/codex"),
     Cli::new("copilot", "Copilot CLI", "@github/copilot"),
     Cli::new("gemini", "Gemini CLI", "@google/gemini-cli"),
+    Cli::new("kilo", "Kilo CLI", KILO),
+    Cli { needs_node: true, ..Cli::new("kimi", "Kimi Code", "@moonshot-ai/kimi-code") },
     Cli { plugin_package: Some("@opencode-ai/plugin"), ..Cli::new("opencode", "OpenCode", "opencode-ai") },
     Cli::new("qwen", "Qwen Code", "@qwen-code/qwen-code"),
 ];
+
+/// The package of Kilo CLI's program: a version of `@kilocode/cli` may come without that of some system.
+const KILO: &str =
+    if cfg!(target_os = "macos") { "@kilocode/cli-darwin-arm64" } else { "@kilocode/cli-linux-x64" };
+
+/// The version of Node for a harness that needs a newer one. npm has it as a package for each system.
+const NODE: &str = "22.23.3";
 
 /// Number of older versions that are tried if the newest one is read wrong.
 const OLDER: usize = 5;
@@ -181,6 +195,10 @@ fn play(cli: &Cli, version: &str, way: Way) -> Result<Vec<Played>> {
         npm::install(&folder, package, version)?
             .map_err(|reason| anyhow::anyhow!("npm gives no {package} {version}: {reason}"))?;
     }
+    if cli.needs_node {
+        npm::install(&folder, &node_package(), NODE)?
+            .map_err(|reason| anyhow::anyhow!("npm gives no Node {NODE}: {reason}"))?;
+    }
     let harness = program_below(cli, &modules)?;
     announce(&format!("drift: {} {version}", cli.title));
     let built = target.join("debug");
@@ -198,14 +216,34 @@ fn play(cli: &Cli, version: &str, way: Way) -> Result<Vec<Played>> {
 fn program_below(cli: &Cli, modules: &Path) -> Result<PathBuf> {
     match cli.name {
         "claude-code" => claude_below(modules),
-        "opencode" => {
-            let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
-            let system = if system == "macos" { "darwin" } else { system };
-            let machine = if machine == "x86_64" { "x64" } else { "arm64" };
-            Ok(modules.join(format!("opencode-{system}-{machine}/bin/opencode")))
+        "opencode" => Ok(modules.join(format!("opencode-{}/bin/opencode", this_system()))),
+        "kilo" => Ok(modules.join(KILO).join("bin/kilo")),
+        "cline" => Ok(modules.join(format!("@cline/cli-{}/bin/cline", this_system()))),
+        name if cli.needs_node => {
+            let node = modules.join(node_package()).join("bin/node");
+            let script = modules.with_file_name(name);
+            let own = modules.join(".bin").join(name);
+            fs::write(&script, format!("#!/bin/sh\nexec '{}' '{}' \"$@\"\n", node.display(), own.display()))
+                .with_context(|| format!("cannot write {}", script.display()))?;
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
+                .with_context(|| format!("cannot make {} a program", script.display()))?;
+            Ok(script)
         }
         name => Ok(modules.join(".bin").join(name)),
     }
+}
+
+/// The system and machine, as packages of npm name them.
+fn this_system() -> String {
+    let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
+    let system = if system == "macos" { "darwin" } else { system };
+    let machine = if machine == "x86_64" { "x64" } else { "arm64" };
+    format!("{system}-{machine}")
+}
+
+/// The package of Node for this system.
+fn node_package() -> String {
+    format!("node-{}", this_system())
 }
 
 /// The page with the table.

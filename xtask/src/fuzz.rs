@@ -68,6 +68,7 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("kimi_stream", |name| name.contains("/kimi/") && name.contains("/stdout")),
     ("kimi_hook", |name| name.contains("/kimi/") && name.ends_with("/hooks.jsonl")),
     ("task_folders", |name| name.ends_with("fuzz/seeds/task-folders.jsonl")),
+    ("crush_rows", |name| name.ends_with("fuzz/seeds/crush-rows.jsonl")),
     ("cline_messages", |name| name.contains("/dot_cline/") && name.ends_with(".messages.json")),
     ("cline_rows", |name| {
         name.contains("/dot_cline/") && !name.contains("messages") && name.ends_with(".json")

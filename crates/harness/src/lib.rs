@@ -13,6 +13,7 @@ pub mod cline;
 pub mod codex;
 mod common;
 pub mod copilot;
+pub mod crush;
 pub mod forks;
 pub mod gemini;
 mod harness;
@@ -80,6 +81,7 @@ pub static HARNESSES: &[&dyn Harness] = &[
     &task_folders::CLINE_TASKS,
     &task_folders::ROO,
     &task_folders::KILO_TASKS,
+    &crush::Crush,
     &pi::OMP,
     &pi::PI,
     &pi::OPENCLAW,

@@ -27,7 +27,6 @@ const PROGRAMS: &[Program] = &[
     Program { title: AMP, paths: &["amp/threads"] },
     Program { title: "Goose", paths: &["goose/sessions"] },
     Program { title: KIMI_CLI, paths: &[".kimi/sessions"] },
-    Program { title: "Crush", paths: &[".crush/crush.db"] },
     Program { title: "Continue", paths: &[".continue/sessions"] },
     Program { title: COMMAND_CODE, paths: &[".commandcode/projects"] },
     Program { title: DROID, paths: &[".factory/sessions", ".factory/projects"] },

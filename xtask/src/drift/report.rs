@@ -111,7 +111,11 @@ endings, tokens, endings of agents, prompts.
 * **parallel, nested**: two agents at once; the first starts an agent of its own. Gemini CLI and the second generation
   of Codex's agents (V2) refuse that: there it is a call that failed.
 * **failed, denied, resumed**: an agent whose model refuses it, a call that a rule denies, one that fails, and a second
-  process that resumes the session.
+  process that resumes the session. In Kimi Code a hook denies the call; Cline CLI has nothing that denies a call and lets
+  the agent go on, so there the call runs. Nor does Cline CLI resume a session without a terminal: that part is not played.
+
+oh-my-pi is not played: it needs Bun, and its newest version did not start here. Nor are harnesses that were not run here
+([Each agent](harnesses.md)).
 
 | harness | package | newest | published | parallel, nested | failed, denied, resumed | newest that is right |
 |---|---|---|---|---|---|---|

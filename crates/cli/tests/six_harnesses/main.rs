@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod crush;
 mod damage;
 mod home;
 mod objects;

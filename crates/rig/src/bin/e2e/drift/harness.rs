@@ -26,6 +26,9 @@ pub(crate) enum Harness {
     Copilot,
     Gemini,
     Qwen,
+    Kilo,
+    Kimi,
+    Cline,
 }
 
 /// The package that OpenCode needs to load a plugin.
@@ -43,6 +46,9 @@ impl Harness {
             "copilot" => &[Self::Copilot],
             "gemini" => &[Self::Gemini],
             "qwen" => &[Self::Qwen],
+            "kilo" => &[Self::Kilo],
+            "kimi" => &[Self::Kimi],
+            "cline" => &[Self::Cline],
             _ => bail!("no harness {name:?} is played"),
         })
     }
@@ -56,6 +62,9 @@ impl Harness {
             Self::Copilot => "copilot",
             Self::Gemini => "gemini",
             Self::Qwen => "qwen",
+            Self::Kilo => "kilo",
+            Self::Kimi => "kimi",
+            Self::Cline => "cline",
         }
     }
 
@@ -64,7 +73,14 @@ impl Harness {
         match self {
             Self::CodexV1 => "V1",
             Self::CodexV2 => "V2",
-            Self::ClaudeCode | Self::OpenCode | Self::Copilot | Self::Gemini | Self::Qwen => "",
+            Self::ClaudeCode
+            | Self::OpenCode
+            | Self::Copilot
+            | Self::Gemini
+            | Self::Qwen
+            | Self::Kilo
+            | Self::Kimi
+            | Self::Cline => "",
         }
     }
 
@@ -97,8 +113,16 @@ impl Harness {
                 let input = json!({"task_name": format!("task_{name}"), "message": prompt});
                 codex_tool("collaboration", "spawn_agent", input)
             }
-            Self::OpenCode => tool(
+            Self::OpenCode | Self::Kilo => tool(
                 "task",
+                json!({"description": format!("Task {name}"), "prompt": prompt,
+                "subagent_type": "worker"}),
+            ),
+            Self::Cline => {
+                tool("spawn_agent", json!({"systemPrompt": format!("You are {name}."), "task": prompt}))
+            }
+            Self::Kimi => tool(
+                "Agent",
                 json!({"description": format!("Task {name}"), "prompt": prompt,
                 "subagent_type": "worker"}),
             ),
@@ -123,7 +147,9 @@ impl Harness {
                 tool("exec_command", json!({"cmd": command, "yield_time_ms": 5000}))
             }
             Self::ClaudeCode => tool("Bash", json!({"command": command, "description": "Run it"})),
-            Self::OpenCode | Self::Copilot => {
+            Self::Kimi => tool("Bash", json!({"command": command})),
+            Self::Cline => tool("run_commands", json!({"commands": [command]})),
+            Self::OpenCode | Self::Copilot | Self::Kilo => {
                 tool("bash", json!({"command": command, "description": "Run it"}))
             }
             Self::Gemini => tool("run_shell_command", json!({"command": command, "description": "Run it"})),
@@ -156,6 +182,10 @@ impl Harness {
                 &[ToolStatus::Error, ToolStatus::Ok]
             }
             ToolStatus::Error => &[ToolStatus::Error],
+            // Nothing denies a call of it but a hook that ends the agent.
+            ToolStatus::Denied if self == Self::Cline => &[ToolStatus::Ok],
+            // It is a hook that refuses, and only its words say so.
+            ToolStatus::Denied if self == Self::Kimi => &[ToolStatus::Denied, ToolStatus::Error],
             ToolStatus::Denied => &[ToolStatus::Denied],
             ToolStatus::Ok => &[ToolStatus::Ok],
             ToolStatus::Open => &[ToolStatus::Open],
@@ -190,22 +220,7 @@ impl Harness {
                 write_json(env, "home/.codex/hooks.json", &hooks);
             }
             Self::OpenCode => {
-                let model = json!({"name": "stand-in", "reasoning": true, "tool_call": true,
-                    "cost": {"input": 1, "output": 2, "cache_read": 0.1}, "limit": {"context": 200_000, "output": 8000}});
-                let worker = json!({"mode": "subagent", "description": "works", "prompt": "You work.",
-                    "permission": {"task": "allow"}});
-                write_json(
-                    env,
-                    "config/opencode/opencode.json",
-                    &json!({
-                        "autoupdate": false, "share": "disabled", "subagent_depth": 3,
-                        "model": "rig/stand-in", "small_model": "rig/stand-in",
-                        "provider": {"rig": {"npm": "@ai-sdk/openai-compatible", "name": "rig", "models": {"stand-in": model},
-                            "options": {"baseURL": format!("{url}/v1"), "apiKey": "none"}}},
-                        "permission": {"bash": {"*": "allow", "rm *": "deny"}},
-                        "agent": {"worker": worker},
-                    }),
-                );
+                write_json(env, "config/opencode/opencode.json", &opencode_settings(url));
                 // What it would fetch from npm to load a plugin.
                 let modules = program.ancestors().find(|above| above.ends_with("node_modules"));
                 let modules = modules.context("the program is in no folder of npm")?;
@@ -214,6 +229,42 @@ impl Harness {
                 let package: Value = serde_json::from_slice(&package)?;
                 let wanted = json!({"dependencies": {PLUGIN_PACKAGE: package["version"]}});
                 write_json(env, "config/opencode/package.json", &wanted);
+            }
+            Self::Kilo => write_json(env, "config/kilo/kilo.json", &opencode_settings(url)),
+            Self::Kimi => {
+                let script = env.write(
+                    "home/deny",
+                    "#!/bin/sh\ncase $(cat) in *'rm -rf build'*) echo 'no deleting' >&2; exit 2;; esac\n",
+                );
+                fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
+                    .context("cannot make a script")?;
+                env.write(
+                    "home/.kimi-code/config.toml",
+                    format!(
+                        "default_model = \"rig\"\ntelemetry = false\n[models.rig]\nprovider = \"rig\"\n\
+                         model = \"stand-in\"\nmax_context_size = 100000\n[providers.rig]\ntype = \"openai\"\n\
+                         base_url = \"{url}/v1\"\napi_key = \"none\"\n[loop_control]\nmax_attempts_per_step = 2\n\
+                         [[hooks]]\nevent = \"PreToolUse\"\ncommand = \"{}\"\n",
+                        script.display()
+                    ),
+                );
+                env.write(
+                    "home/.kimi-code/agents/worker.md",
+                    "---\nname: worker\ndescription: works\ntools: [Bash, Read, Agent]\nsubagents: [worker]\n---\n\
+                     You work.\n",
+                );
+            }
+            Self::Cline => {
+                let settings = json!({"provider": "openai-compatible", "apiKey": "none", "model": "stand-in",
+                    "baseUrl": format!("{url}/v1")});
+                let provider = json!({"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z",
+                    "tokenSource": "manual"});
+                write_json(
+                    env,
+                    "home/.cline/data/settings/providers.json",
+                    &json!({"version": 1, "lastUsedProvider": "openai-compatible", "modes": {},
+                        "providers": {"openai-compatible": provider}}),
+                );
             }
             Self::Copilot => {}
             Self::Gemini => {
@@ -262,6 +313,9 @@ impl Harness {
             Self::Copilot => "home/.copilot/session-state",
             Self::Gemini => "home/.gemini/tmp",
             Self::Qwen => "home/.qwen/projects",
+            Self::Kilo => "data/kilo",
+            Self::Kimi => "home/.kimi-code/sessions",
+            Self::Cline => "home/.cline/data/sessions",
         }
     }
 
@@ -274,6 +328,8 @@ impl Harness {
             Self::Copilot => Some("home/.copilot/hooks/subscope.json"),
             Self::Gemini => Some("home/.gemini/settings.json"),
             Self::Qwen => Some("home/.qwen/settings.json"),
+            // Hooks of Kimi Code and Cline CLI are installed by hand, and Kilo CLI has none.
+            Self::Kilo | Self::Kimi | Self::Cline => None,
         }
     }
 
@@ -305,11 +361,26 @@ impl Harness {
                 ("GOOGLE_GEMINI_BASE_URL", "{url}"),
                 ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
             ],
+            Self::Kilo => &[
+                ("KILO_DISABLE_AUTOUPDATE", "1"),
+                ("KILO_DISABLE_MODELS_FETCH", "1"),
+                ("KILO_DISABLE_LSP_DOWNLOAD", "1"),
+                ("KILO_DISABLE_DEFAULT_PLUGINS", "1"),
+                ("KILO_DISABLE_SESSION_INGEST", "1"),
+                ("KILO_TELEMETRY_LEVEL", "off"),
+            ],
+            Self::Cline => &[("CLINE_TELEMETRY_DISABLED", "1"), ("CLINE_SESSION_BACKEND_MODE", "local")],
+            Self::Kimi => &[("KIMI_CODE_NO_AUTO_UPDATE", "1"), ("KIMI_DISABLE_TELEMETRY", "1")],
             Self::Qwen => {
                 &[("OPENAI_API_KEY", "none"), ("OPENAI_BASE_URL", "{url}/v1"), ("OPENAI_MODEL", "gpt-5")]
             }
         };
         fixed.iter().map(|(name, value)| (*name, value.replace("{url}", url))).collect()
+    }
+
+    /// Whether it resumes a session without a terminal (Cline CLI 3.0.65 does not).
+    pub(crate) fn resumes(self) -> bool {
+        self != Self::Cline
     }
 
     /// Its arguments for a prompt, in a new session or in the last one.
@@ -324,8 +395,8 @@ impl Harness {
                 "--dangerously-bypass-approvals-and-sandbox",
                 "--dangerously-bypass-hook-trust",
             ],
-            (Self::OpenCode, false) => &["run", "--format", "json"],
-            (Self::OpenCode, true) => &["run", "--format", "json", "--continue"],
+            (Self::OpenCode | Self::Kilo, false) => &["run", "--format", "json"],
+            (Self::OpenCode | Self::Kilo, true) => &["run", "--format", "json", "--continue"],
             (Self::Copilot, false) => {
                 &["--output-format", "json", "--allow-all-tools", "--deny-tool", "shell(rm)", "-p"]
             }
@@ -340,6 +411,10 @@ impl Harness {
             ],
             (Self::Gemini, false) => &["--output-format", "stream-json", "--yolo", "-p"],
             (Self::Gemini, true) => &["--resume", "latest", "--output-format", "stream-json", "--yolo", "-p"],
+            // It resumes at a terminal alone: no prompt asks for that.
+            (Self::Cline, _) => &["--json", "-P", "openai-compatible", "-m", "stand-in"],
+            (Self::Kimi, false) => &["--output-format", "stream-json", "-p"],
+            (Self::Kimi, true) => &["--continue", "--output-format", "stream-json", "-p"],
             (Self::Qwen, false) => &["--output-format", "stream-json", "--yolo", "-p"],
             (Self::Qwen, true) => &["--continue", "--output-format", "stream-json", "--yolo", "-p"],
         };
@@ -353,6 +428,22 @@ impl Harness {
         words.push(prompt.to_owned());
         words
     }
+}
+
+/// The settings of OpenCode and its forks.
+fn opencode_settings(url: &str) -> Value {
+    let model = json!({"name": "stand-in", "reasoning": true, "tool_call": true,
+        "cost": {"input": 1, "output": 2, "cache_read": 0.1}, "limit": {"context": 200_000, "output": 8000}});
+    let worker = json!({"mode": "subagent", "description": "works", "prompt": "You work.",
+        "permission": {"task": "allow"}});
+    json!({
+        "autoupdate": false, "share": "disabled", "subagent_depth": 3,
+        "model": "rig/stand-in", "small_model": "rig/stand-in",
+        "provider": {"rig": {"npm": "@ai-sdk/openai-compatible", "name": "rig", "models": {"stand-in": model},
+            "options": {"baseURL": format!("{url}/v1"), "apiKey": "none"}}},
+        "permission": {"bash": {"*": "allow", "rm *": "deny"}},
+        "agent": {"worker": worker},
+    })
 }
 
 fn tool(name: &str, input: Value) -> Tool {

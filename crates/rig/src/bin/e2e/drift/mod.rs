@@ -88,6 +88,7 @@ impl Stage {
     fn set(harness: Harness, programs: &Programs, name: &str) -> Result<Self> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/drift").join(name);
         let script = Script::load(&path.with_extension("toml"))?;
+        let script = if harness.resumes() { script } else { script.of_first_process() };
         let played = script.played_by(harness);
         let world = World::of(programs, played.scenario.clone(), |url| harness.variables(url))?;
         harness.configure(world.env(), &world.stand_in.url(), &programs.harness)?;

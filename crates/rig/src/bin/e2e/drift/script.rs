@@ -76,6 +76,27 @@ impl Script {
         toml::from_str(&text).with_context(|| format!("{}", path.display()))
     }
 
+    /// Returns the part of it that the first process plays: its prompt, and the actors that it starts.
+    pub(crate) fn of_first_process(mut self) -> Self {
+        self.prompts.truncate(1);
+        let mut kept: Vec<String> = Vec::new();
+        loop {
+            let is_played = |part: &&Part| {
+                let starters = self.actors.iter().filter(|other| kept.contains(&other.id));
+                let is_started = |other: &Part| other.moves.iter().any(|it| it.spawn.contains(&part.id));
+                self.is_root(&part.id) || starters.into_iter().any(is_started)
+            };
+            let next: Vec<String> =
+                self.actors.iter().filter(is_played).map(|part| part.id.clone()).collect();
+            if next.len() == kept.len() {
+                break;
+            }
+            kept = next;
+        }
+        self.actors.retain(|part| kept.contains(&part.id));
+        self
+    }
+
     /// The mark that identifies an actor.
     pub(crate) fn mark(id: &str) -> String {
         format!("<<{id}>>")
@@ -167,3 +188,21 @@ const OK: &[ToolStatus] = &[ToolStatus::Ok];
 /// A spawn of an agent that fails is an error in some harnesses; a call that waits for it, too.
 const ANY: &[ToolStatus] = &[ToolStatus::Ok, ToolStatus::Error];
 const REFUSED: &[ToolStatus] = &[ToolStatus::Error, ToolStatus::Denied];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_the_first_process_has_its_prompt_and_those_that_it_starts() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/drift");
+        let ids = |name: &str| {
+            let script = Script::load(&path.join(name)).unwrap().of_first_process();
+            assert_eq!(script.prompts.len(), 1, "{name}");
+            script.actors.into_iter().map(|part| part.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids("endings.toml"), ["ROOT", "E", "D"]);
+        let whole = Script::load(&path.join("parallel.toml")).unwrap();
+        assert_eq!(ids("parallel.toml").len(), whole.actors.len());
+    }
+}
