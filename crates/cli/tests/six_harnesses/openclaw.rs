@@ -26,7 +26,7 @@ struct Lines {
 impl Lines {
     fn of(session: &str) -> Self {
         let mut lines = Self { text: String::new(), second: 0 };
-        lines.add(json!({"type": "session", "version": 3, "id": session, "cwd": "/work/shop"}));
+        lines.add(json!({"type": "session", "version": 3, "id": session, "cwd": "/shop"}));
         lines.add(json!({"type": "custom", "customType": "model-snapshot", "data": {}}));
         lines
     }

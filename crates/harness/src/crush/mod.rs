@@ -30,7 +30,7 @@ pub const ROWS: Dialect = Dialect::new(&DialectSpec {
     is_object: true,
     is_ingestible: false,
     ..DialectSpec::new("crush.rows", |hint| {
-        Box::new(ObjectDecoder::new(hint.source, rows::Rows(hint.session.clone())))
+        Box::new(ObjectDecoder::new(hint.source, rows::CrushRows(hint.session.clone())))
     })
 });
 

@@ -36,7 +36,7 @@ pub(super) static DATABASE: Bundle = Bundle::Sql(SqlBundle {
            SELECT id, 1000 * MAX(updated_at, COALESCE(
              (SELECT MAX(updated_at) FROM messages WHERE session_id = sessions.id), 0))
            FROM sessions JOIN tree USING (id)",
-    // Rows change: none of them is a line that is only ever added.
+    // CrushRows change: none of them is a line that is only ever added.
     sizes: &["SELECT '', 0 WHERE ?1 IS NULL"],
     lengths: &["SELECT 0, 0, '' WHERE ?1 IS NULL"],
     line: &["SELECT '' WHERE ?1 IS NULL"],
@@ -72,11 +72,11 @@ const CALLS_TOOLS: &str = "tool_use";
 
 /// Decodes the rows of the session that the path names.
 #[derive(Debug)]
-pub(super) struct Rows(pub(super) Option<String>);
+pub(super) struct CrushRows(pub(super) Option<String>);
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct Object<'a> {
+struct RowsObject<'a> {
     #[serde(rename = "type")]
     kind: Str<'a>,
     messages: Option<&'a RawValue>,
@@ -86,7 +86,7 @@ struct Object<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct SessionRow<'a> {
+struct CrushSession<'a> {
     id: Str<'a>,
     parent_session_id: Str<'a>,
     title: Str<'a>,
@@ -135,7 +135,7 @@ struct PartData<'a> {
 
 /// Whether a line is the object, also where it is cut.
 pub(super) fn is_object_of(line: HeadLine<'_>) -> bool {
-    let object: Object<'_> = serde_json::from_str(line.object).unwrap_or_default();
+    let object: RowsObject<'_> = serde_json::from_str(line.object).unwrap_or_default();
     object.kind.is(OBJECT) && (object.messages.is_some() || line.is_cut)
 }
 
@@ -145,13 +145,13 @@ fn millis(seconds: Num) -> Option<Millis> {
 }
 
 /// Returns a cost in millionths of a dollar; `None` where it is no price.
-fn cost_of(row: &SessionRow<'_>) -> Option<MicroUsd> {
+fn cost_of(row: &CrushSession<'_>) -> Option<MicroUsd> {
     let dollars: f64 = row.cost?.get().parse().ok()?;
     // `as` saturates.
     (dollars.is_finite() && dollars >= 0.0).then(|| (dollars * 1e6).round() as MicroUsd)
 }
 
-impl<'a> SessionRow<'a> {
+impl<'a> CrushSession<'a> {
     fn is_agent(&self) -> bool {
         self.parent_session_id.filled().is_some() && !self.id.get().unwrap_or_default().starts_with(OF_TITLE)
     }
@@ -177,16 +177,16 @@ struct KnownCall<'r> {
 }
 
 /// The rows of one session, while they are read.
-struct Reader<'r> {
-    sessions: &'r [SessionRow<'r>],
+struct RowReader<'r> {
+    sessions: &'r [CrushSession<'r>],
     /// Calls, by their session and id.
     calls: HashMap<(&'r str, &'r str), KnownCall<'r>>,
 }
 
-impl LineDecoder for Rows {
+impl LineDecoder for CrushRows {
     fn decode_line(&mut self, text: LineText<'_>, sink: &mut Sink<'_>) -> Result<(), LineError> {
-        let object: Object<'_> = serde_json::from_str(text.text)?;
-        let sessions: Vec<SessionRow<'_>> = elements(object.sessions);
+        let object: RowsObject<'_> = serde_json::from_str(text.text)?;
+        let sessions: Vec<CrushSession<'_>> = elements(object.sessions);
         let messages: Vec<MessageRow<'_>> = elements(object.messages);
         let parts: Vec<Vec<Part<'_>>> = messages.iter().map(|message| elements(message.parts)).collect();
         let by_row = || sessions.iter().find(|row| row.parent_session_id.filled().is_none())?.id.filled();
@@ -206,13 +206,13 @@ impl LineDecoder for Rows {
         for row in sessions.iter().filter(|row| row.is_agent() && !row.id.is(root)) {
             start(row, root, model_of(row.id.get().unwrap_or_default()), &mut out);
         }
-        let mut reader = Reader { sessions: &sessions, calls: HashMap::new() };
+        let mut reader = RowReader { sessions: &sessions, calls: HashMap::new() };
         let of = |message: &MessageRow<'_>, session: &str| message.session_id.is(session);
         for (at, (message, parts)) in messages.iter().zip(&parts).enumerate() {
             let Some(session) = message.session_id.filled() else { continue };
             out.head.claim = if session == root { of_root } else { Claim::Agent(session, Basis::Wire) };
             out.head.time = millis(message.created_at);
-            let sums_up = |row: &SessionRow<'_>| {
+            let sums_up = |row: &CrushSession<'_>| {
                 row.summary_message_id.filled().is_some_and(|summary| message.id.is(summary))
             };
             let is_summary = sessions.iter().any(sums_up);
@@ -234,7 +234,7 @@ impl LineDecoder for Rows {
 }
 
 fn about_root<'r>(
-    row: Option<&SessionRow<'r>>,
+    row: Option<&CrushSession<'r>>,
     project: Option<&'r str>,
     model: Option<&'r str>,
     out: &mut Emitter<'r, '_>,
@@ -242,13 +242,13 @@ fn about_root<'r>(
     out.head.time = row.and_then(|row| millis(row.created_at));
     let cwd = project.map(Into::into);
     out.emit_made(Fact::Session { version: None, cwd, model, tells_starts: true });
-    if let Some(text) = row.and_then(SessionRow::own_title) {
+    if let Some(text) = row.and_then(CrushSession::own_title) {
         out.emit_made(Fact::Title { text, origin: TitleOrigin::Harness });
     }
 }
 
 /// Emits the start of an agent.
-fn start<'r>(row: &'r SessionRow<'r>, root: &str, model: Option<&'r str>, out: &mut Emitter<'r, '_>) {
+fn start<'r>(row: &'r CrushSession<'r>, root: &str, model: Option<&'r str>, out: &mut Emitter<'r, '_>) {
     let parent = row.parent_session_id.filled().filter(|parent| *parent != root);
     out.head.time = millis(row.created_at);
     out.emit(Fact::Spawn(Spawn {
@@ -283,7 +283,7 @@ fn prompt<'r>(message: &'r MessageRow<'r>, parts: &'r [Part<'r>], out: &mut Emit
     }
 }
 
-impl<'r> Reader<'r> {
+impl<'r> RowReader<'r> {
     fn answer(
         &mut self,
         message: &'r MessageRow<'r>,
@@ -327,7 +327,7 @@ impl<'r> Reader<'r> {
         let arguments = string(data.input).and_then(|json| RawValue::from_string(json).ok());
         let begin = tools::begin(id, name, arguments.as_deref(), out.line);
         let is_spawn = begin.class == ToolClass::Spawn;
-        let is_of = |row: &&SessionRow<'_>| row.parent_session_id.is(session) && row.call() == Some(id);
+        let is_of = |row: &&CrushSession<'_>| row.parent_session_id.is(session) && row.call() == Some(id);
         let agent =
             self.sessions.iter().filter(|row| row.is_agent()).find(is_of).and_then(|row| row.id.filled());
         // The arguments are found again where the line has them, in a string.
@@ -366,7 +366,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Emits what a session has cost without its agents, where that is known.
-    fn cost(&self, row: &'r SessionRow<'r>, root: &str, out: &mut Emitter<'r, '_>) {
+    fn cost(&self, row: &'r CrushSession<'r>, root: &str, out: &mut Emitter<'r, '_>) {
         let Some(session) = row.id.filled().filter(|session| *session == root || row.is_agent()) else {
             return;
         };

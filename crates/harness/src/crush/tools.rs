@@ -37,7 +37,7 @@ pub(super) fn class(tool: &str) -> ToolClass {
 
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
-struct SpawnArguments<'a> {
+struct CrushAgentInput<'a> {
     prompt: Option<&'a RawValue>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn begin<'a>(
     let mut call = TOOLS.begin(Some(id), name, input, line, digest(name, json), |_| SpawnInput::default());
     call.class = class(name);
     call.spawn = (call.class == ToolClass::Spawn).then(|| {
-        let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
+        let arguments: CrushAgentInput<'a> = serde_json::from_str(json).unwrap_or_default();
         let prompt = arguments.prompt.map(|raw| RawJson { json: raw.get(), offset: u64::MAX });
         SpawnInput { prompt, mode: Some(SpawnMode::Foreground), ..SpawnInput::default() }
     });

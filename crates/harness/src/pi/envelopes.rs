@@ -5,7 +5,7 @@ use subscope_model::AgentStatus;
 
 /// A message of the role `user`, without what is around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Envelope<'t> {
+pub(super) struct ChatEnvelope<'t> {
     /// What a person wrote, or set as the task of a job or an agent. It may be empty, as beside a picture.
     pub(super) text: &'t str,
     /// The name of the job that sent it.
@@ -44,7 +44,7 @@ const TASK: &str = "[Subagent Task]:";
 const CLOCK: &str = "\nCurrent time: ";
 const MESSAGE_ID: &str = "\n[message_id: ";
 
-impl<'t> Envelope<'t> {
+impl<'t> ChatEnvelope<'t> {
     /// Opens a message.
     pub(super) fn open(message: &'t str) -> Self {
         let (mut rest, mut repeated, mut is_from_person) = (message.trim(), None, false);
@@ -263,11 +263,15 @@ mod tests {
             ("[".to_owned(), "["),
         ];
         for (message, text) in cases {
-            assert_eq!(Envelope::open(&message), Envelope { text, ..Envelope::default() }, "{message}");
+            assert_eq!(
+                ChatEnvelope::open(&message),
+                ChatEnvelope { text, ..ChatEnvelope::default() },
+                "{message}"
+            );
         }
         let job = "[cron:1e5d75bc daily plan] write it\nCurrent time: Monday\n\nReturn your summary.";
-        let opened = Envelope { text: "write it", job: Some("daily plan"), is_notice: false };
-        assert_eq!(Envelope::open(job), opened);
+        let opened = ChatEnvelope { text: "write it", job: Some("daily plan"), is_notice: false };
+        assert_eq!(ChatEnvelope::open(job), opened);
     }
 
     #[test]
@@ -281,7 +285,7 @@ mod tests {
             "A scheduled reminder has been triggered. The reminder message is shown above.",
             "",
         ] {
-            assert!(Envelope::open(notice).is_notice, "{notice}");
+            assert!(ChatEnvelope::open(notice).is_notice, "{notice}");
         }
     }
 

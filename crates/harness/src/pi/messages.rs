@@ -23,7 +23,7 @@ use subscope_model::{
 
 use super::{
     OPENCLAW,
-    envelopes::{self, Envelope},
+    envelopes::{self, ChatEnvelope},
     tools::{
         self, HUB, Job, OPENCLAW_SHELL, OPENCLAW_SPAWN, Receipt, ReportedAgent, ResultDetails, SPAWN, Tokens,
         YIELD,
@@ -196,7 +196,7 @@ impl Messages {
         let text =
             content.filter(|raw| raw.get().starts_with('"')).or(parts.iter().find_map(|part| part.text));
         let words = string(text).unwrap_or_default();
-        let envelope = Envelope::open(&words);
+        let envelope = ChatEnvelope::open(&words);
         if envelope.is_notice {
             self.announced(&words, out);
             return self.unasked(content, out);

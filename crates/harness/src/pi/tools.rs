@@ -53,7 +53,7 @@ struct Arguments<'a> {
 /// Arguments of the tool of OpenClaw that starts an agent.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"), rename_all = "camelCase")]
-struct SpawnArguments<'a> {
+struct SessionsSpawn<'a> {
     agent_id: Str<'a>,
     label: Str<'a>,
     task: Option<&'a RawValue>,
@@ -75,7 +75,7 @@ pub(super) fn begin<'a>(
 ) -> (CallBegin<'a>, Vec<String>) {
     let json = input.map_or("", RawValue::get);
     let mut call = TOOLS.begin(id, name, input, line, digest(name, json), |json| {
-        let arguments: SpawnArguments<'a> = serde_json::from_str(json).unwrap_or_default();
+        let arguments: SessionsSpawn<'a> = serde_json::from_str(json).unwrap_or_default();
         SpawnInput {
             agent_type: arguments.agent_id.0,
             description: arguments.label.0.or_else(|| first_line(arguments.task)),
