@@ -148,7 +148,7 @@ fn store_commands() -> Result<Vec<Vec<String>>> {
 }
 
 /// Returns the directories below `fixtures` that hold a recording, ordered by path.
-fn recordings() -> Result<Vec<PathBuf>> {
+pub(crate) fn recordings() -> Result<Vec<PathBuf>> {
     let mut folders = vec![PathBuf::from("fixtures")];
     for _level in ["harness", "version", "recording"] {
         let below = folders.iter().map(|folder| entries(folder)).collect::<Result<Vec<_>>>()?;

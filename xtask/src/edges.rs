@@ -59,12 +59,18 @@ const EDGES: &[(&str, &[&str])] = &[
     // A run connects a child to a private hub: it is the hub's driver, opens its listener, forwards to the machine's
     // hub, and writes traces. User interfaces do not depend on it. `guard`: a command ends with the run that is killed.
     // `harness`: the dialect of the child's output, and the notes of its processes. `collect`: transcripts written in
-    // its working folder.
-    ("run", &["hub", "server", "client", "collect", "decode", "harness", "session", "export", "guard"]),
+    // its working folder. `platform`: starts and parents of processes.
+    (
+        "run",
+        &[
+            "hub", "server", "client", "collect", "decode", "harness", "session", "export", "guard",
+            "platform",
+        ],
+    ),
     // `session`, `decode`: the output of an agent command is read like every session, in this process. `client`:
     // publishes its events. `render`: sanitizes text for a model or a person. Queries go through the host. `guard`: no
-    // process outlives a killed server. `harness`: the dialect of the output.
-    ("mcp", &["client", "decode", "harness", "session", "guard", "query", "render"]),
+    // process outlives a killed server. `harness`: the dialect of the output. `platform`: signals, bytes of paths.
+    ("mcp", &["client", "decode", "harness", "session", "guard", "platform", "query", "render"]),
     // It draws lines made by `render`. Its host feeds it; its requests are enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),

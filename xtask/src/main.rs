@@ -56,7 +56,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                   plays programs of agent frameworks against a scripted model; their spans go to a hub; installs them
                   from PyPI and npm
   tidy            the rules of the repository that no other tool checks
-  windows         checks what compiles for Windows, where its target and compiler are installed
+  windows         checks what compiles for Windows and compares it under Wine, where these are installed
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
   types           writes the types of the page and of the client libraries from the model, and the generated pages of the book

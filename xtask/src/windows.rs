@@ -1,4 +1,6 @@
-//! `cargo xtask windows`: the crates that compile for Windows keep doing so. Nothing is run.
+//! `cargo xtask windows`: the crates that compile for Windows keep doing so, and the program prints there what it prints here.
+
+mod wine;
 
 use std::path::Path;
 use std::process::Command;
@@ -13,22 +15,43 @@ const TARGET: &str = "x86_64-pc-windows-gnu";
 /// Compiler of the C in dependencies, and linker.
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
 
-/// What compiles for Windows. The others wait for parts of `platform`: jobs, signals, the terminal.
+/// What compiles for Windows: the program, with all that it is made of. The others are `guard`, which is of Unix, and the
+/// server of a team.
 const CRATES: &[&str] = &[
-    "client", "collect", "decode", "export", "harness", "hub", "model", "page", "platform", "query",
-    "render", "server", "session", "store", "testkit", "track",
+    "",
+    "-client",
+    "-collect",
+    "-decode",
+    "-export",
+    "-harness",
+    "-hub",
+    "-mcp",
+    "-model",
+    "-page",
+    "-platform",
+    "-program",
+    "-query",
+    "-render",
+    "-run",
+    "-server",
+    "-session",
+    "-store",
+    "-testkit",
+    "-track",
+    "-tui",
 ];
 
-/// Checks the crates with clippy; skipped where the target or its compiler is not installed, because nothing here
-/// installs it.
+/// Checks the crates with clippy, and compares outputs under Wine; skipped where the target or its compiler is not installed,
+/// because nothing here installs it.
 pub(crate) fn check() -> Result<()> {
     if let Some(missing) = missing()? {
         skip("windows", &missing);
         return Ok(());
     }
-    let packages = CRATES.iter().flat_map(|name| ["--package".to_owned(), format!("subscope-{name}")]);
+    let packages = CRATES.iter().flat_map(|name| ["--package".to_owned(), format!("subscope{name}")]);
     let clippy = ["clippy", "--locked", "--target", TARGET];
-    run("windows", cargo().args(clippy).args(packages).args(["--", "-D", "warnings"]))
+    run("windows", cargo().args(clippy).args(packages).args(["--", "-D", "warnings"]))?;
+    wine::compare()
 }
 
 /// Returns what this machine lacks; `None` if nothing.

@@ -1,5 +1,7 @@
 //! The `subscope` binary: parses the command line, runs the command, and maps an error to its message and exit code.
 
+#![cfg_attr(windows, allow(dead_code, reason = "some that only `subscope run` uses, which is absent there"))]
+
 mod allocator;
 mod args;
 mod browser;
@@ -21,6 +23,7 @@ use std::{ffi::OsString, io, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
+use subscope_platform::enable_escapes;
 use subscope_program::{CliError, ErrorKind};
 
 use crate::{
@@ -44,9 +47,10 @@ pub fn main() -> ExitCode {
         hook::run_args(&args);
         return ExitCode::SUCCESS;
     }
-    if run::is_helper(&args) {
-        return ExitCode::from(run::exec_command(&args));
+    if let Some(code) = run::exec_if_helper(&args) {
+        return ExitCode::from(code);
     }
+    enable_escapes();
     // The shell asks for completions: answers and exits.
     CompleteEnv::with_factory(Cli::command).var(init::COMPLETE).shells(init::SHELLS).complete();
     let cli = match Cli::try_parse() {

@@ -2,12 +2,12 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use subscope_client::{Client, ClientError, Remote};
 use subscope_model::SessionId;
+use subscope_platform::is_private;
 
 use crate::{config::read_text, prelude::*};
 
@@ -126,7 +126,7 @@ impl TokenSource {
 fn token_in(file: &Path) -> Result<String, CliError> {
     let failed = |error| CliError::because(format!("cannot read the token in {}", file.display()), error);
     let found = fs::metadata(file).map_err(failed)?;
-    if found.permissions().mode() & 0o077 != 0 {
+    if !is_private(&found) {
         let message = format!("{} is not this user's alone: make it so with chmod 600", file.display());
         return Err(CliError::usage(message));
     }

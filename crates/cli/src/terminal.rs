@@ -1,8 +1,9 @@
 //! Detects the terminal's capabilities (colors, character set, columns) with the reason for each.
 
-use std::{io::IsTerminal, os::fd::AsFd};
+use std::io::IsTerminal;
 
 use clap::ColorChoice;
+use subscope_platform::AsFile;
 use subscope_render::Style;
 
 use crate::{
@@ -26,7 +27,7 @@ pub(crate) struct TerminalProbe {
 
 impl TerminalProbe {
     /// Queries stdout or stderr.
-    pub(crate) fn of(stream: &(impl IsTerminal + AsFd)) -> Self {
+    pub(crate) fn of(stream: &(impl IsTerminal + AsFile)) -> Self {
         let size = terminal_size::terminal_size_of(stream);
         Self { is_terminal: stream.is_terminal(), columns: size.map(|(width, _)| usize::from(width.0)) }
     }

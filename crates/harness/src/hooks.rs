@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use subscope_decode::Dialect;
+use subscope_model::is_windows_path;
 
 use crate::{HookTrust, PluginSetup, Variables, Version};
 
@@ -280,19 +281,32 @@ const HOOK_OPTIONS: [&str; 3] = ["--harness", "--event", "--store"];
 /// Whether a command runs a program of our name as a hook, and does nothing else.
 pub(crate) fn is_our_command(command: &str) -> bool {
     let Some(words) = words(command) else { return false };
-    let [program, hook, rest @ ..] = words.as_slice() else { return false };
-    let name = Path::new(program).file_name();
-    let (pairs, odd) = rest.as_chunks::<2>();
-    let takes_value = |[option, _]: &[String; 2]| HOOK_OPTIONS.contains(&option.as_str());
-    name.is_some_and(|name| name == PROGRAM)
-        && hook == "hook"
-        && odd.is_empty()
-        && pairs.iter().all(takes_value)
+    is_our_call(&words)
 }
 
-/// Returns the shell command that runs `program` with these arguments.
+/// Whether these words run a program of our name as a hook.
+pub(crate) fn is_our_call(words: &[String]) -> bool {
+    let [program, hook, rest @ ..] = words else { return false };
+    let (pairs, odd) = rest.as_chunks::<2>();
+    let takes_value = |[option, _]: &[String; 2]| HOOK_OPTIONS.contains(&option.as_str());
+    is_own_program(program) && hook == "hook" && odd.is_empty() && pairs.iter().all(takes_value)
+}
+
+/// Whether a path is that of a program of our name, with the extension of Windows or without.
+pub fn is_own_program(path: &str) -> bool {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+    let extension = name.strip_prefix(PROGRAM);
+    extension.is_some_and(|extension| extension.is_empty() || extension.eq_ignore_ascii_case(".exe"))
+}
+
+/// Returns the shell command that runs `program` with these arguments. A path on a disk of Windows is written with `/`, which
+/// needs no quotes in any of its shells.
 pub fn shell_command(program: &Path, arguments: &[&str]) -> String {
-    let mut command = quoted(&program.to_string_lossy());
+    let mut program = program.to_string_lossy();
+    if is_windows_path(&program) && !program.starts_with('\\') {
+        program = program.replace('\\', "/").into();
+    }
+    let mut command = quoted(&program);
     for argument in arguments {
         command.push(' ');
         command.push_str(&quoted(argument));
@@ -303,8 +317,8 @@ pub fn shell_command(program: &Path, arguments: &[&str]) -> String {
 /// Whether a shell command runs a program of our name with this word as its first argument.
 pub fn runs_ours(command: &str, word: &str) -> bool {
     let words = words(command).unwrap_or_default();
-    let program = words.first().map(|program| Path::new(program).file_name() == Some(PROGRAM.as_ref()));
-    program == Some(true) && words.get(1).is_some_and(|first| first == word)
+    words.first().is_some_and(|program| is_own_program(program))
+        && words.get(1).is_some_and(|first| first == word)
 }
 
 /// Quotes a word for sh (POSIX, "Shell Command Language", 2.2.2) if that is needed.
@@ -316,8 +330,32 @@ pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// How PowerShell calls a program whose path is in quotes: without it, the path is a text that it prints.
+const CALL: &str = "& ";
+
+/// Returns a command for PowerShell, if it runs a program of Windows; else the command.
+pub(crate) fn for_powershell(command: &str) -> String {
+    let words = words(command).unwrap_or_default();
+    if !words.first().is_some_and(|program| is_windows_path(program)) || !command.contains('\'') {
+        return command.to_owned();
+    }
+    let quoted = words.iter().map(|word| match quoted(word) {
+        plain if plain == *word => plain,
+        _ => format!("'{}'", word.replace('\'', "''")),
+    });
+    format!("{CALL}{}", quoted.collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the command of which [`for_powershell`] made one.
+pub(crate) fn of_powershell(command: &str) -> String {
+    let Some(call) = command.strip_prefix(CALL) else { return command.to_owned() };
+    // In quotes PowerShell writes a quote twice.
+    let words = words(&call.replace("''", "'\\''")).unwrap_or_default();
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
 /// Takes a command apart that has nothing but words as [`quoted`] writes them; `None` for any other.
-fn words(command: &str) -> Option<Vec<String>> {
+pub(crate) fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = command.chars();

@@ -45,7 +45,7 @@ use harness::roots_of;
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables, homes};
 pub use hooks::{
     HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, TOKEN_VARIABLE,
-    quoted, runs_ours, shell_command,
+    is_own_program, quoted, runs_ours, shell_command,
 };
 pub use otel_setup::{OtelSetup, OtelTarget};
 pub use plugins::{HookTrust, PluginSetup, PluginSwitch, SKILL_FILE};

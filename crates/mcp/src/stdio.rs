@@ -8,9 +8,9 @@ use std::{
 };
 
 use rmcp::{ServerHandler, ServiceExt, service::ServerInitializeError, transport::io::stdio_pipes};
+use subscope_platform::Termination;
 use tokio::{
     io::{AsyncRead, ReadBuf},
-    signal::unix::{SignalKind, signal},
     sync::watch,
 };
 
@@ -52,10 +52,7 @@ pub async fn serve<H: ServerHandler + Clone + Shutdown>(
     let mut ended = is_gone.clone();
     let handler = make(is_gone);
     let last = handler.clone();
-    let mut signals = Vec::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        signals.push(signal(kind).map_err(ServeError::Signals)?);
-    }
+    let mut termination = Termination::listen(true).map_err(ServeError::Signals)?;
     let (input, output) = stdio_pipes();
     let input = EofWatcher { input, set_gone: set_gone.clone() };
     let mut served = tokio::spawn(async move {
@@ -66,14 +63,11 @@ pub async fn serve<H: ServerHandler + Clone + Shutdown>(
             Err(error) => Err(ServeError::Handshake(Box::new(error))),
         }
     });
-    let [interrupt, terminate, hangup] = signals.as_mut_slice() else { return Ok(()) };
     let (mut outcome, mut is_gone) = (None, false);
     tokio::select! {
         done = &mut served => outcome = Some(done),
         () = client_gone(&mut ended) => is_gone = true,
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+        _ = termination.received() => {}
     }
     set_gone.send_replace(true);
     last.ended().await;

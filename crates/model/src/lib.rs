@@ -46,6 +46,7 @@ mod time;
 mod trajectory;
 mod tree;
 mod usage;
+mod windows_path;
 mod zone;
 
 pub use atif::{ATIF_EXTRA_SCHEMA, AtifCall, AtifSession, AtifStep, AtifTrajectory};
@@ -115,4 +116,5 @@ pub use tree::{
     ToolStatus, Tree, VendorCost, VendorUnit,
 };
 pub use usage::{MicroUsd, Usage};
+pub use windows_path::is_windows_path;
 pub use zone::Zone;

@@ -1,8 +1,8 @@
 //! What operating systems do differently, by the same functions for each: identity of files, private modes, bytes of
-//! paths, the local socket of a hub, the home folder, processes, room on a disk.
+//! paths, the local socket of a hub, the home folder, processes and what ends them, room on a disk.
 //!
 //! The only crate with code for one operating system: `unix.rs` and `windows.rs` define the same names. Only `windows.rs`
-//! has `unsafe` code: the standard library lacks two of its questions.
+//! has `unsafe` code: the standard library lacks some of its questions.
 
 #[cfg(any(windows, test))]
 mod loopback;
@@ -17,7 +17,8 @@ mod windows;
 
 use std::{
     fs::{Metadata, OpenOptions},
-    time::UNIX_EPOCH,
+    io,
+    time::{Duration, UNIX_EPOCH},
 };
 
 #[cfg(unix)]
@@ -27,10 +28,15 @@ use windows as system;
 
 pub use mirror::{mirrored, original};
 pub use system::{
-    LocalStream, REPORTS_OPEN_FILES, WATCHES_TREES, check_owner, check_private_folder, connect_local,
-    create_private_folder, device_inode, disk_space, into_tcp, is_alive, is_private, make_private_folder,
-    open_device_inode, own_user, path_bytes, path_from_bytes, peer_pid, random_bytes, read_at, variable,
+    AsFile, LocalStream, REPORTS_OPEN_FILES, WATCHES_TREES, check_owner, check_private_folder, connect_local,
+    create_private_folder, device_inode, disk_space, duplicate, enable_escapes, end_process, group_of,
+    host_name, into_tcp, is_alive, is_private, leave_terminal, lower_priority, make_private_folder,
+    open_device_inode, outside_of_group, own_user, parent_of, path_bytes, path_from_bytes, peer_pid,
+    random_bytes, read_at, replace_process, restart_with, spawn_detached, url_opener, variable,
 };
+
+#[cfg(feature = "termination")]
+pub use system::Termination;
 
 #[cfg(feature = "listen")]
 pub use system::{LocalConnection, LocalListener};
@@ -54,6 +60,33 @@ pub struct DiskSpace {
     pub free_bytes: u64,
     /// Whether another file can be made: a file system may have no number left for it.
     pub has_free_files: bool,
+}
+
+/// When a process started. Two processes with one number differ in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessStart {
+    /// The moment as Linux writes it: clock ticks since its boot (proc_pid_stat(5), field 22); empty elsewhere.
+    pub ticks: String,
+    /// The same in milliseconds since 1970; on Linux it changes when the system clock is set. macOS does not tell.
+    pub at_ms: Option<i64>,
+}
+
+/// What a file or connection is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// A read returns at once.
+    Readable,
+    /// A write accepts something.
+    Writable,
+}
+
+/// What can be waited for.
+pub trait Pollable {
+    /// Waits until a read or a write does not block, at most for a time, and perhaps shorter. Returns whether it does not.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    fn wait_ready(&self, what: Readiness, limit: Duration) -> io::Result<bool>;
 }
 
 /// How a file is opened or created, beyond what the standard library says of every system.

@@ -101,3 +101,24 @@ fn home_folder_is_known() {
     assert!(variable("HOME").is_some_and(|home| !home.is_empty()));
     assert_eq!(variable("SUBSCOPE_NO_SUCH_VARIABLE"), None);
 }
+
+#[test]
+fn pipe_is_ready_once_it_has_bytes_or_is_closed() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut reader = duplicate(&reader).unwrap();
+    let is_ready = |reader: &File| reader.wait_ready(Readiness::Readable, Duration::from_millis(5)).unwrap();
+    assert!(!is_ready(&reader));
+    writer.write_all(b"x").unwrap();
+    assert!(is_ready(&reader));
+    std::io::Read::read_exact(&mut reader, &mut [0]).unwrap();
+    assert!(!is_ready(&reader));
+    drop(writer);
+    assert!(is_ready(&reader), "its end can be read");
+}
+
+#[test]
+fn start_of_a_process_is_known_while_it_runs() {
+    let own = i32::try_from(std::process::id()).unwrap();
+    assert_eq!(ProcessStart::of(own), ProcessStart::of(own));
+    assert!(ProcessStart::of(own).is_some() && ProcessStart::of(i32::MAX).is_none());
+}

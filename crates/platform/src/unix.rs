@@ -3,6 +3,9 @@
 #[cfg(feature = "listen")]
 mod listener;
 mod local_socket;
+mod process;
+#[cfg(feature = "termination")]
+mod termination;
 mod trust;
 
 use std::{
@@ -23,6 +26,12 @@ use rustix::{fs::OFlags, process::Pid};
 #[cfg(feature = "listen")]
 pub use listener::{LocalConnection, LocalListener};
 pub use local_socket::{LocalStream, connect_local, into_tcp, peer_pid};
+pub use process::{
+    AsFile, duplicate, enable_escapes, end_process, group_of, host_name, leave_terminal, lower_priority,
+    outside_of_group, parent_of, replace_process, restart_with, spawn_detached, url_opener,
+};
+#[cfg(feature = "termination")]
+pub use termination::Termination;
 pub use trust::{check_owner, check_private_folder, is_private, make_private_folder, own_user};
 
 use crate::{DeviceInode, DiskSpace};

@@ -1,7 +1,12 @@
 //! Windows.
 //!
-//! The standard library reports neither the room on a disk nor whether a process lives: these two call the system.
-#![allow(unsafe_code, reason = "two questions that no safe function of the dependencies asks")]
+//! The standard library reports neither the room on a disk nor what processes do, and does not wait for pipes: that calls
+//! the system.
+#![allow(unsafe_code, reason = "questions that no safe function of the dependencies asks")]
+
+mod process;
+#[cfg(feature = "termination")]
+mod termination;
 
 use std::{
     borrow::Cow,
@@ -25,6 +30,13 @@ use windows_sys::Win32::{
     Storage::FileSystem::{FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, GetDiskFreeSpaceExW},
     System::Threading::{OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject},
 };
+
+pub use process::{
+    AsFile, duplicate, enable_escapes, end_process, group_of, host_name, leave_terminal, lower_priority,
+    outside_of_group, parent_of, replace_process, restart_with, spawn_detached, url_opener,
+};
+#[cfg(feature = "termination")]
+pub use termination::Termination;
 
 #[cfg(feature = "listen")]
 pub use crate::loopback::listener::{LocalConnection, LocalListener};

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, fmt::Display};
 
-use subscope_model::{MicroUsd, Millis, VendorCost, VendorUnit};
+use subscope_model::{MicroUsd, Millis, VendorCost, VendorUnit, is_windows_path};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -145,9 +145,11 @@ pub fn prefix(text: &str, most: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Returns the last component of a path; empty for the root directory.
+/// Returns the last component of a path; empty for the root directory. A path of Windows, `C:\…` or `\\…`, has both
+/// separators, on whatever system it is shown.
 pub fn base_name(path: &str) -> &str {
-    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+    let separators: &[char] = if is_windows_path(path) { &['/', '\\'] } else { &['/'] };
+    path.trim_end_matches(separators).rsplit(separators).next().unwrap_or_default()
 }
 
 /// Names where a session runs: the last component of its working directory, after that of its project if it is in a work
@@ -270,6 +272,22 @@ mod tests {
 
     use super::*;
     use crate::sample::shared_cases;
+
+    #[test]
+    fn last_component_of_a_path_of_windows_is_found_on_every_system() {
+        for (path, name) in [
+            (r"C:\Users\x\app", "app"),
+            ("C:/Users/x/app/", "app"),
+            (r"\\wsl$\Ubuntu\home\x\app\", "app"),
+            (r"C:\", "C:"),
+            ("/home/x/app/", "app"),
+            (r"/home/x/a\b", r"a\b"),
+            ("/", ""),
+        ] {
+            assert_eq!(base_name(path), name, "{path}");
+        }
+        assert_eq!(place_name(Some(r"C:\w\fix"), Some(r"C:\shop")), "shop/fix");
+    }
 
     #[test]
     fn show_duration_by_its_size() {

@@ -10,7 +10,6 @@
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
-    io,
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
@@ -34,7 +33,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 use subscope_guard::Guard;
 
-use crate::CommandRunError;
+use crate::{ChildExit, CommandRunError};
 
 /// Signals that are forwarded to the child.
 const SIGNALS: [Signal; 9] = [
@@ -88,40 +87,6 @@ fn wrap_in_helper(command: &Command, helper: &Path) -> Command {
         };
     }
     wrapped
-}
-
-/// Exit of a child process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChildExit {
-    /// Exit code.
-    Code(i32),
-    /// Signal number.
-    Signal(i32),
-}
-
-impl ChildExit {
-    /// Returns the exit code; 128 + signal number after a signal.
-    pub fn code(self) -> i32 {
-        match self {
-            Self::Code(code) => code,
-            Self::Signal(number) => 128 + number,
-        }
-    }
-
-    /// Returns the exit that the child would have had if it had written to our output itself and that failed: SIGPIPE
-    /// if the reader closed it, else 1. With our pipe in between, the child does not notice a failure of its last
-    /// writes. A child that failed for another reason keeps its exit.
-    #[must_use]
-    pub fn with_output(self, failure: Option<&io::Error>) -> Self {
-        let Some(error) = failure else { return self };
-        let by_pipe = Self::Signal(Signal::SIGPIPE as i32);
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return if self == Self::Code(0) { by_pipe } else { self };
-        }
-        // We close the pipe, which ends the child by SIGPIPE; a shell reports that as an exit code.
-        let is_unaware = self.code() == 0 || self.code() == by_pipe.code();
-        if is_unaware { Self::Code(1) } else { self }
-    }
 }
 
 /// Blocked signals of this process, forwarded to the running child. Create it once, before any other thread.

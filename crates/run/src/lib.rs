@@ -18,17 +18,26 @@
 //! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status;
 //! others are skipped, counted and reported.
 //!
+//! The modules of the child, its terminal and its pipes are those of Unix: on Windows nothing is run yet.
+//!
 //! Absent on purpose: printing, options, rules, vendor formats (these are in `decode`).
 
+#![cfg_attr(windows, allow(dead_code, reason = "some that only the modules of Unix use"))]
+
+#[cfg(unix)]
 mod agent_input;
+mod child_exit;
+#[cfg(unix)]
 mod connection_tap;
 mod error;
 pub mod forward;
+#[cfg(unix)]
 mod job;
 mod jump;
 mod line_cutter;
 mod line_tap;
 mod listener;
+#[cfg(unix)]
 pub mod passthrough;
 mod post_relay;
 mod process_end;
@@ -41,10 +50,14 @@ mod run_driver;
 mod session_finder;
 mod working_folder;
 
+#[cfg(unix)]
 pub use agent_input::AgentInput;
+pub use child_exit::ChildExit;
+#[cfg(unix)]
 pub use connection_tap::ConnectionTap;
 pub use error::CommandRunError;
-pub use job::{ChildExit, ChildJob, IN_FOREGROUND, Signals, in_foreground};
+#[cfg(unix)]
+pub use job::{ChildJob, IN_FOREGROUND, Signals, in_foreground};
 pub use jump::jump;
 pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;

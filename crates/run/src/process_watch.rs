@@ -10,11 +10,12 @@ use std::{
 use subscope_harness::ProcessNote;
 use subscope_hub::HubHandle;
 use subscope_model::{Millis, ProcessActivity, SessionId};
+use subscope_platform::ProcessStart;
 
 use crate::{
     HarnessHome,
     process_end::{self, NotedActivity},
-    process_identity::ProcessStart,
+    process_identity::has_made,
 };
 
 /// Interval at which processes are looked at: an end is published within a second.
@@ -115,7 +116,7 @@ impl Watched {
         self.0.retain(|number, process| {
             let running = start(*number).filter(|start| match &process.state {
                 ProcessState::Running(seen) => start.ticks == seen.ticks,
-                ProcessState::Unseen | ProcessState::Ended => start.is_of(&process.note),
+                ProcessState::Unseen | ProcessState::Ended => has_made(start, &process.note),
             });
             process.state = match (&process.state, running) {
                 (ProcessState::Ended, _) => ProcessState::Ended,

@@ -15,17 +15,14 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nix::unistd::{Pid, getpgid, getppid};
 use subscope_harness::ProcessNote;
 use subscope_hub::clock;
 use subscope_model::{Millis, SessionId, own_id};
+use subscope_platform::{ProcessStart, group_of, parent_of};
 
 use crate::{
-    CommandRunError, HarnessHome, WorkingFolder,
-    line_tap::SessionName,
-    process_identity::{ProcessStart, parent},
-    run_driver::RunHandle,
-    working_folder::FolderWatch,
+    CommandRunError, HarnessHome, WorkingFolder, line_tap::SessionName, process_identity::has_made,
+    run_driver::RunHandle, working_folder::FolderWatch,
 };
 
 /// Scan interval of process files. A file exists as long as its process, at least half a second.
@@ -78,7 +75,7 @@ impl FollowedSessions {
 
 struct FinderWorker {
     homes: Arc<[HarnessHome]>,
-    child: Pid,
+    child: i32,
     since: Millis,
     session: Arc<SessionName>,
     /// Follows the transcripts; `None` if hooks report the sessions.
@@ -115,7 +112,7 @@ impl SessionFinder {
         let (is_over, followed) = (Arc::new(AtomicBool::new(false)), FollowedSessions::default());
         let mut worker = FinderWorker {
             homes: homes.into(),
-            child: Pid::from_raw(i32::try_from(child).unwrap_or(i32::MAX)),
+            child: i32::try_from(child).unwrap_or(i32::MAX),
             since,
             session,
             following,
@@ -214,7 +211,7 @@ impl FinderWorker {
         for (session, path) in folder.look(is_last) {
             self.session.set_if_unknown(session.as_str());
             following.follow(path);
-            let (process, started_ms) = (self.child.as_raw(), self.since);
+            let (process, started_ms) = (self.child, self.since);
             let session = session.to_string();
             let note = ProcessNote {
                 process,
@@ -230,12 +227,11 @@ impl FinderWorker {
     }
 
     fn is_of_child(&self, process: i32) -> bool {
-        let process = Pid::from_raw(process);
-        getpgid(Some(process)).is_ok_and(|group| group == self.child) || self.descends(process)
+        group_of(process) == Some(self.child) || self.descends(process)
     }
 
-    fn descends(&self, process: Pid) -> bool {
-        let mut ancestors = successors(Some(process), |one| parent(*one)).take(MAX_ANCESTORS);
+    fn descends(&self, process: i32) -> bool {
+        let mut ancestors = successors(Some(process), |one| parent_of(*one)).take(MAX_ANCESTORS);
         ancestors.any(|one| one == self.child)
     }
 }
@@ -252,16 +248,15 @@ pub fn session_of_parent(homes: &[HarnessHome]) -> Option<String> {
 }
 
 fn nearest_noted_session(homes: &[HarnessHome], generations: usize) -> Option<String> {
-    let first = Some(getppid()).filter(|parent| parent.as_raw() > 1);
-    let ancestors: Vec<i32> =
-        successors(first, |one| parent(*one)).take(generations).map(Pid::as_raw).collect();
+    let own = i32::try_from(std::process::id()).ok();
+    let ancestors: Vec<i32> = successors(own, |one| parent_of(*one)).skip(1).take(generations).collect();
     let distance = |process: i32| ancestors.iter().position(|ancestor| *ancestor == process);
     let notes = homes.iter().flat_map(HarnessHome::note_files).filter_map(|file| {
         let distance = distance(file.process)?;
         let note = file.read()?;
         // The number of a process that was killed may be another's by now.
         let start = ProcessStart::of(note.process)?;
-        start.is_of(&note).then_some((distance, note.session))
+        has_made(&start, &note).then_some((distance, note.session))
     });
     notes.min().map(|(_, session)| session)
 }

@@ -1,6 +1,6 @@
 // The npm package opencode-subscope, made by `cargo xtask plugins` in https://github.com/subscope/subscope.
 // Tells subscope when OpenCode asks for a permission, and asks before each call of a subagent whether to stop it.
-const COMMAND = "sh -c 's=$(command -v subscope || { for d in \"$HOME/.local/bin\" \"$HOME/.cargo/bin\" /opt/homebrew/bin /usr/local/bin; do [ -x \"$d/subscope\" ] && { echo \"$d/subscope\"; break; }; done; }); [ -n \"$s\" ] || exit 0; exec \"$s\" hook --harness opencode --plugin'";
+const COMMAND = ["sh","-c","s=$(command -v subscope || { for d in \"$HOME/.local/bin\" \"$HOME/.cargo/bin\" /opt/homebrew/bin /usr/local/bin; do [ -x \"$d/subscope\" ] && { echo \"$d/subscope\"; break; }; done; }); [ -n \"$s\" ] || exit 0; exec \"$s\" hook --harness opencode --plugin"];
 const EVENTS = ["session.created","session.idle","permission.asked","permission.replied","tool.execute.before"];
 
 import { spawn } from "node:child_process";
@@ -39,7 +39,7 @@ export const subscope = async ({ client }) => {
   const send = (payload, patience = PATIENCE, started = () => {}) =>
     new Promise((done) => {
       let answer = "";
-      const child = spawn("/bin/sh", ["-c", `exec ${COMMAND}`], { stdio: ["pipe", "pipe", "ignore"] });
+      const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "pipe", "ignore"], windowsHide: true });
       started(child);
       const timer = setTimeout(() => done(""), patience);
       const end = (text) => {

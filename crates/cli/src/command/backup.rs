@@ -3,14 +3,11 @@
 //! The copy is a data folder: `--store` looks into it. Its `store.db` is written last, so that a folder that has one is
 //! complete.
 
-use std::{
-    fs, io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use subscope_hub::index::forget_archived;
 use subscope_model::{SessionId, StatsQuery};
+use subscope_platform::{OpenPolicy as _, create_private_folder};
 use subscope_render::text::plural;
 use subscope_store::{Access, Restored, SessionQueries, SqliteStore, TextIndex, copy_database};
 
@@ -23,8 +20,6 @@ use crate::{
 
 /// Name of the settings file in a backup, as in the settings folder.
 const SETTINGS: &str = "config.toml";
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 pub(crate) fn back_up(args: &BackupArgs, context: &Context) -> Result<(), CliError> {
     let (data, folder) = (context.data_folder()?, &args.folder);
@@ -37,7 +32,7 @@ pub(crate) fn back_up(args: &BackupArgs, context: &Context) -> Result<(), CliErr
         return Err(error.hint("name a new folder: a backup replaces nothing"));
     }
     let cannot = |error| CliError::because(format!("cannot write a backup to {}", folder.display()), error);
-    create_folder(folder).map_err(cannot)?;
+    create_private_folder(folder).map_err(cannot)?;
     // What waits for the store first: what is taken into it meanwhile is in both, and counts once.
     for (name, treatment) in DATA {
         match treatment {
@@ -86,7 +81,7 @@ pub(crate) fn restore(args: &RestoreArgs, context: &Context) -> Result<(), CliEr
                 folder.join(SETTINGS).display()
             ));
         } else {
-            settings.parent().map_or(Ok(()), create_folder).map_err(cannot)?;
+            settings.parent().map_or(Ok(()), create_private_folder).map_err(cannot)?;
             copy_missing(&folder.join(SETTINGS), &settings).map_err(cannot)?;
         }
     }
@@ -112,10 +107,6 @@ fn is_inside(folder: &Path, other: &Path) -> bool {
     folder.zip(real(other)).is_some_and(|(folder, other)| folder.starts_with(other))
 }
 
-fn create_folder(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)
-}
-
 /// Copies a file, or the files of a folder, where there is none yet; what vanishes meanwhile is left out, for a hub has
 /// taken it. Links are no files of ours.
 fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
@@ -124,7 +115,7 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
         found => found?,
     };
     if found.is_dir() {
-        create_folder(to)?;
+        create_private_folder(to)?;
         for entry in fs::read_dir(from)? {
             let name = entry?.file_name();
             copy_missing(&from.join(&name), &to.join(&name))?;
@@ -134,7 +125,7 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened?,
         };
-        let created = fs::OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(to);
+        let created = fs::OpenOptions::new().write(true).create_new(true).private().open(to);
         let mut copy = match created {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             created => created?,

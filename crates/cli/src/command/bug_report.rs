@@ -1,9 +1,10 @@
 //! `subscope bug-report`: writes a text file for a bug report, and prints it first. It has no text of agents; paths of
 //! the user's home are shortened, and what looks like a secret is masked.
 
-use std::{fmt::Write as _, fs, io::Write as _, os::unix::fs::OpenOptionsExt};
+use std::{fmt::Write as _, fs, io::Write as _};
 
 use subscope_export::redact;
+use subscope_platform::OpenPolicy as _;
 
 use super::doctor;
 use crate::{config::Layer, hub_connection::log_path, prelude::*};
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &BugReportArgs, context: &Context) -> Result<(), CliErro
         return Ok(());
     };
     // Never over another file: its owner may need that.
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let file = fs::OpenOptions::new().write(true).create_new(true).private().open(path);
     let written = file.and_then(|mut file| file.write_all(report.as_bytes()));
     written.map_err(|error| CliError::write(path.display(), error))?;
     context.info(&format!("{} has the report above: read it before you share it", path.display()));

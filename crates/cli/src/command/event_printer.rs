@@ -15,7 +15,7 @@ use subscope_render::{
     text::{self, place_name, plural},
 };
 
-use super::run::printer::{Printer, Weight};
+use super::printer::{Printer, Weight};
 use crate::prelude::*;
 
 /// Output format and starting point.

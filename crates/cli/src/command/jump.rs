@@ -3,7 +3,7 @@
 use subscope_model::{JumpOutcome, Jumped, NeedGroup, SessionId};
 
 use crate::{
-    command::{history::show::one_agent, run::homes},
+    command::{harness_homes::homes, history::show::one_agent},
     hub_connection::LAST,
     prelude::*,
 };

@@ -12,6 +12,7 @@ mod event_printer;
 mod export;
 mod files;
 pub(crate) mod forward;
+mod harness_homes;
 mod help;
 pub(crate) mod history;
 pub(crate) mod hook;
@@ -20,8 +21,10 @@ mod import;
 pub(crate) mod init;
 pub(crate) mod jump;
 mod mcp;
+mod printer;
 pub(crate) mod publish;
 mod remote;
+#[cfg_attr(windows, path = "run_absent.rs")]
 pub(crate) mod run;
 #[cfg(test)]
 mod schemas;

@@ -30,6 +30,7 @@ use subscope_hub::{
     drain_spool,
 };
 use subscope_model::{HubMode, ReadingProgress, SETUP_SCHEMA, SessionId, Setup};
+use subscope_platform::{Termination, leave_terminal, lower_priority};
 use subscope_program::start_logging;
 use subscope_run::{HarnessHome, watch_processes};
 use subscope_server::{
@@ -37,10 +38,7 @@ use subscope_server::{
     TerminalJumper, Timeouts, Token,
 };
 use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::oneshot,
-};
+use tokio::sync::oneshot;
 
 use self::{
     background::IdleDetector, forwarding::SpanForwarder, history_service::HistoryService, remotes::Remotes,
@@ -48,7 +46,7 @@ use self::{
 use super::{
     demo,
     forward::{self, HubForwarding},
-    history,
+    harness_homes, history,
     hook::Breaker,
     hooks,
     target::{root_folders, roots, shown},
@@ -76,10 +74,6 @@ const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval of draining the spool: hooks write to it only if no hub answered in time.
 const SPOOL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Nice value (0–19) of background indexing threads: low priority, but never starved.
-#[cfg(target_os = "linux")]
-const NICE_VALUE: i32 = 10;
 
 /// File of the token in the data directory, on systems that cannot identify a caller's user.
 const TOKEN_FILE: &str = "token";
@@ -201,9 +195,7 @@ fn running_page_url(context: &Context) -> Result<Option<String>, CliError> {
 /// Runs a background hub. If another process holds the store this one exits with success: the command that started it
 /// connects to the other.
 fn run_in_background(context: &Context) -> Result<(), CliError> {
-    // Neither the end of the starting terminal nor its Ctrl-C reaches a session of its own. Fails for a process group
-    // leader: that was started from a shell, and is controlled from its terminal.
-    let _ = rustix::process::setsid();
+    leave_terminal();
     let prepared = match PreparedHub::prepare(HubMode::Background, None, context)? {
         Ok(prepared) => prepared,
         Err(OpenError::Locked(_)) => return Ok(()),
@@ -307,7 +299,7 @@ impl PreparedHub {
             span_forwarder: None,
             remotes,
             idle: (mode == HubMode::Background).then(|| (hub.idle, hub_connection::log_path(&data, context))),
-            homes: super::run::homes(context),
+            homes: harness_homes::homes(context),
             forwarding: match mode {
                 HubMode::Foreground | HubMode::Background => HubForwarding::of(context, &progress),
                 // It ends with its command.
@@ -439,7 +431,7 @@ fn setup_reader(context: &Context) -> SetupReader {
 
 /// Returns what takes the user of the page to the terminal of a session.
 fn terminal_jumper(context: &Context) -> TerminalJumper {
-    let homes = super::run::homes(context);
+    let homes = harness_homes::homes(context);
     Arc::new(move |session| subscope_run::jump(session, &homes, None))
 }
 
@@ -477,15 +469,12 @@ async fn stop_requested(
     ended: oneshot::Receiver<()>,
     number: &AtomicI32,
 ) -> io::Result<impl Future<Output = ()>> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut termination = Termination::listen(false)?;
     Ok(async move {
-        let kind = tokio::select! {
-            _ = interrupt.recv() => SignalKind::interrupt(),
-            _ = terminate.recv() => SignalKind::terminate(),
-            _ = ended => return,
-        };
-        number.store(kind.as_raw_value(), Ordering::Release);
+        tokio::select! {
+            signal = termination.received() => number.store(signal, Ordering::Release),
+            _ = ended => {}
+        }
     })
 }
 
@@ -508,13 +497,6 @@ fn load_token(
     }
     std::fs::create_dir_all(data)?;
     Ok(Some(Token::of_file(&data.join(TOKEN_FILE))?))
-}
-
-/// Lowers the priority of this thread and the threads it starts.
-fn lower_priority() {
-    // Outside Linux it would apply to the whole process; there the limit of threads must do.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, NICE_VALUE);
 }
 
 /// Sends a query to the hub. Returns its answer; `None` without one within `wait`.

@@ -4,7 +4,7 @@
 
 use subscope_harness::{DEFAULT_HOOKED, hooks_of, runs_ours, shell_command};
 
-use super::hooks::{Backups, OTHERS_KEPT, Scope, SettingsBackup, absolute_store, file, new_mode, program};
+use super::hooks::{Backups, OTHERS_KEPT, Scope, SettingsBackup, absolute_store, file, new_file, program};
 use crate::prelude::*;
 
 /// The command that prints the line.
@@ -62,7 +62,7 @@ fn install(scope: &Scope, replace: bool, context: &Context) -> Result<(), CliErr
         }
         None => context.warn("the original file cannot be saved; `remove` will remove the status line only"),
     }
-    let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
+    let replaced = file::replace(&scope.target, text.as_deref(), &new, new_file(scope.choice));
     if let (Err(error), Some(backup)) = (replaced, &backup) {
         backup.replace(old.as_ref())?;
         return Err(error);
@@ -95,7 +95,7 @@ pub(super) fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
         document.restore_status_line(memory.as_ref().and_then(|memory| memory.outline.as_deref()));
         let new = document.text();
         scope.parse(&new)?;
-        file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
+        file::replace(&scope.target, Some(&text), &new, file::NewFile::Private)?;
     }
     backup.iter().for_each(SettingsBackup::forget);
     let done = restored.unwrap_or(OTHERS_KEPT);

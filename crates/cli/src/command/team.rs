@@ -1,10 +1,11 @@
 //! `subscope team`: administration of a team's server; its own commands are those of another program.
 
-use std::{env, ffi::OsString, iter, os::unix::process::CommandExt, process::Command};
+use std::{env, ffi::OsString, iter, process::Command};
 
 use clap::Parser;
 use serde_json::{Value, json};
 use subscope_client::{Client, ClientError};
+use subscope_platform::replace_process;
 use subscope_program::{TEAM_PROGRAM, TeamProgram};
 use subscope_render::text::plural;
 
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &TeamArgs, context: &Context) -> Result<(), CliError> {
 fn become_server(args: Vec<OsString>) -> CliError {
     let beside = env::current_exe().map(|own| own.with_file_name(TEAM_PROGRAM));
     let program = beside.ok().filter(|program| program.is_file()).unwrap_or_else(|| TEAM_PROGRAM.into());
-    let error = Command::new(&program).args(server_args(args)).exec();
+    let error = replace_process(Command::new(&program).args(server_args(args)));
     CliError::because(format!("cannot start {}, the server of a team", program.display()), error).hint(
         "it is a program of its own beside subscope: every package has it; from crates.io cargo install --locked \
          subscope-team, from a clone cargo install --path crates/team",

@@ -3,11 +3,10 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
-use rustix::fs::OFlags;
+use subscope_platform::OpenPolicy as _;
 use subscope_program::{CliError, ErrorKind};
 use toml::de::{DeTable, DeValue};
 
@@ -86,7 +85,6 @@ fn open_regular(path: &Path) -> io::Result<File> {
         return Err(other());
     }
     // Something else may be there by now, and to open a named pipe would wait for its writer.
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new().read(true).without_waiting().open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(other()) }
 }

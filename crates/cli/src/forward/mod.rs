@@ -479,7 +479,7 @@ pub(crate) fn machine_name(settings: &TeamSettings) -> Text {
 
 /// Returns the host's name of this machine.
 pub(crate) fn host_name() -> Text {
-    rustix::system::uname().nodename().to_string_lossy().into_owned().into()
+    subscope_platform::host_name().into()
 }
 
 /// Returns the home folder.

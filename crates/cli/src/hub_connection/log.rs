@@ -2,9 +2,10 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
+
+use subscope_platform::{OpenPolicy as _, create_private_folder};
 
 use crate::context::Context;
 
@@ -21,9 +22,9 @@ pub(crate) fn path(data: &Path, context: &Context) -> PathBuf {
 /// Opens the log for appending; creates it readable by its owner only.
 pub(super) fn open(path: &Path) -> io::Result<fs::File> {
     if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        create_private_folder(folder)?;
     }
-    fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    fs::OpenOptions::new().create(true).append(true).private().open(path)
 }
 
 /// Rotates a log that has grown too long by copy and truncate: open handles in append mode go on writing to the same

@@ -7,6 +7,8 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
+use subscope_platform::spawn_detached;
+
 use super::{NoHub, log};
 use crate::context::Context;
 
@@ -21,7 +23,7 @@ pub(super) struct HubStarter {
 
 impl HubStarter {
     pub(super) fn new(data: &Path, context: &Context) -> Self {
-        // The hub runs in `/`, outside any project's settings, since it serves all sessions of the user: paths must be
+        // The hub runs in the root folder, outside any project's settings, since it serves all sessions of the user: paths must be
         // absolute.
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut arguments: Vec<OsString> = vec!["serve".into(), "--background".into()];
@@ -36,8 +38,8 @@ impl HubStarter {
         let start = || -> io::Result<Child> {
             let log = log::open(&self.log)?;
             let mut command = Command::new(std::env::current_exe()?);
-            command.args(&self.arguments).current_dir("/").stdin(Stdio::null());
-            command.stdout(log.try_clone()?).stderr(log).spawn()
+            command.args(&self.arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+            spawn_detached(&mut command)
         };
         self.started.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         let child = start().map_err(|error| NoHub::Failed(format!("no hub can be started: {error}")))?;

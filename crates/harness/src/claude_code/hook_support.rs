@@ -16,6 +16,7 @@ use crate::{
 pub(super) const SETTINGS: SettingsForm = SettingsForm {
     is_grouped: true,
     command: "command",
+    powershell: None,
     timeout: "timeout",
     units_per_second: 1,
     waiting_events: &["PermissionRequest"],

@@ -28,6 +28,7 @@ const EVENTS: &[&str] = &[
 const SETTINGS: SettingsForm = SettingsForm {
     is_grouped: true,
     command: "command",
+    powershell: Some("command"),
     timeout: "timeout",
     units_per_second: 1,
     waiting_events: &[],

@@ -69,6 +69,7 @@ fn camel_case(key: &str) -> String {
 const SETTINGS: SettingsForm = SettingsForm {
     is_grouped: false,
     command: "bash",
+    powershell: Some("powershell"),
     timeout: "timeoutSec",
     units_per_second: 1,
     waiting_events: &[],

@@ -19,6 +19,7 @@ const EVENTS: &[&str] =
 const SETTINGS: SettingsForm = SettingsForm {
     is_grouped: true,
     command: "command",
+    powershell: Some("command"),
     timeout: "timeout",
     units_per_second: 1000,
     waiting_events: &[],

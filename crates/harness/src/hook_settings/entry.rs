@@ -1,9 +1,13 @@
 //! One hook as it is written in a settings file.
 
 use serde_json::{Value, json};
+use subscope_model::is_windows_path;
 
 use super::SettingsForm;
-use crate::{HookHandler, TOKEN_VARIABLE, hooks::is_our_command};
+use crate::{
+    HookHandler, TOKEN_VARIABLE,
+    hooks::{for_powershell, is_our_command, of_powershell, words},
+};
 
 /// How long a harness waits for our hook, in seconds, until it continues without it. The hook itself takes less than
 /// one, but a machine that swaps may start it late.
@@ -25,7 +29,14 @@ impl SettingsForm {
         let timeout = seconds * self.units_per_second;
         match handler {
             HookHandler::Command(command) => {
-                json!({ "type": "command", self.command: command, self.timeout: timeout })
+                let program = words(command).and_then(|words| words.into_iter().next());
+                let is_of_windows = program.is_some_and(|program| is_windows_path(&program));
+                match self.powershell.filter(|_| is_of_windows) {
+                    Some(key) => {
+                        json!({ "type": "command", key: for_powershell(command), self.timeout: timeout })
+                    }
+                    None => json!({ "type": "command", self.command: command, self.timeout: timeout }),
+                }
             }
             HookHandler::Http { url, sends_token: false } => json!({
                 "type": "http", "url": url, "headers": { MARK.0: MARK.1 }, self.timeout: timeout
@@ -44,8 +55,10 @@ impl SettingsForm {
         let text = |key: &str| entry.get(key)?.as_str();
         match text("type")? {
             "command" => text(self.command)
+                .or_else(|| text(self.powershell?))
+                .map(of_powershell)
                 .filter(|command| is_our_command(command))
-                .map(|command| HookHandler::Command(command.to_owned())),
+                .map(HookHandler::Command),
             "http" => {
                 let headers = entry.get("headers")?;
                 headers.get(MARK.0)?.as_str().filter(|value| *value == MARK.1)?;
@@ -80,6 +93,48 @@ mod tests {
     }
 
     #[test]
+    fn command_on_windows_has_the_form_of_its_shell_and_is_known_again() {
+        const POWERSHELL: SettingsForm = SettingsForm { powershell: Some("command"), ..FORM };
+        const BOTH: SettingsForm = SettingsForm { command: "bash", powershell: Some("powershell"), ..FORM };
+        for (program, bash, powershell) in [
+            (r"C:\Users\x\subscope.exe", "C:/Users/x/subscope.exe hook", "C:/Users/x/subscope.exe hook"),
+            (
+                r"C:\Users\A B\it's\subscope.exe",
+                r"'C:/Users/A B/it'\''s/subscope.exe' hook",
+                "& 'C:/Users/A B/it''s/subscope.exe' hook",
+            ),
+            (
+                r"\\host\share\subscope.EXE",
+                r"'\\host\share\subscope.EXE' hook",
+                r"& '\\host\share\subscope.EXE' hook",
+            ),
+        ] {
+            let handler = HookHandler::command(Path::new(program), &[]);
+            assert_eq!(handler, HookHandler::Command(bash.to_owned()));
+            for (form, key, expected) in [
+                (&FORM, "command", bash),
+                (&POWERSHELL, "command", powershell),
+                (&BOTH, "powershell", powershell),
+            ] {
+                let entry = form.entry("PreToolUse", &handler);
+                assert_eq!(entry[key], expected);
+                assert_eq!(form.of_ours(&entry).as_ref(), Some(&handler), "{entry}");
+            }
+        }
+        let plain = HookHandler::command(Path::new("/a b/subscope"), &[]);
+        assert_eq!(
+            BOTH.entry("PreToolUse", &plain)["bash"],
+            "'/a b/subscope' hook",
+            "Unix has no other form"
+        );
+        for other in
+            ["& 'C:/x/other.exe' hook", "& 'C:/x/subscope.exe' hook; rm x", "& subscope.exe.cmd hook"]
+        {
+            assert_eq!(FORM.of_ours(&json!({ "type": "command", "command": other })), None, "{other}");
+        }
+    }
+
+    #[test]
     fn entries_of_others_are_not_ours() {
         for command in [
             "/usr/bin/mysubscope hook",
@@ -106,7 +161,9 @@ mod tests {
         ] {
             assert_eq!(FORM.of_ours(&entry), None, "{entry}");
         }
-        for command in ["/old/place/subscope hook", "subscope hook --harness x --event y --store z"] {
+        for command in
+            ["/old/place/subscope hook", "subscope.exe hook", "subscope hook --harness x --event y --store z"]
+        {
             let ours = json!({ "type": "command", "command": command, "timeout": 60 });
             assert!(FORM.of_ours(&ours).is_some());
         }

@@ -50,6 +50,8 @@ pub(crate) struct SettingsForm {
     pub(crate) is_grouped: bool,
     /// Key of a hook's command.
     pub(crate) command: &'static str,
+    /// Key of the command on Windows if PowerShell runs it there; `None` where a shell of Unix does.
+    pub(crate) powershell: Option<&'static str>,
     /// Key of a hook's time limit.
     pub(crate) timeout: &'static str,
     /// Its unit: how many make a second.

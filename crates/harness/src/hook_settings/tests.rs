@@ -10,6 +10,7 @@ use super::*;
 pub(super) const FORM: SettingsForm = SettingsForm {
     is_grouped: true,
     command: "command",
+    powershell: None,
     timeout: "timeout",
     units_per_second: 1,
     waiting_events: &[],

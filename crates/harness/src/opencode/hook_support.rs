@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
 use subscope_decode::Dialect;
 
 use super::HOOK;
 use crate::{
     HookEvent, HookHandler, HookSettings, HookSupport, SettingsError, SettingsScope, Variables, Version,
-    hooks::is_our_command,
+    hooks::{is_our_call, quoted, words},
 };
 
 /// Events that the plugin passes on: what the database lacks, and what names the agents concerned.
@@ -78,6 +79,16 @@ impl HookSupport for PluginHooks {
     }
 }
 
+/// The command in the plugin's file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PluginCommand {
+    /// The program and its arguments.
+    Words(Vec<String>),
+    /// What plugins of earlier versions passed to a shell.
+    ForShell(String),
+}
+
 /// The text of the plugin's file.
 struct Plugin(RefCell<String>);
 
@@ -88,9 +99,13 @@ impl Plugin {
         let value = |head: &str| {
             text.lines().find_map(|line| line.strip_prefix(head)).map(|rest| rest.trim_end_matches(';'))
         };
-        let command: String = serde_json::from_str(value(COMMAND)?).ok()?;
+        let call = match serde_json::from_str(value(COMMAND)?).ok()? {
+            PluginCommand::Words(words) => words,
+            PluginCommand::ForShell(command) => words(&command)?,
+        };
         let events = serde_json::from_str(value(LIST)?).ok()?;
-        is_our_command(&command).then_some((command, events))
+        let command = call.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        is_our_call(&call).then_some((command, events))
     }
 }
 
@@ -107,14 +122,14 @@ impl HookSettings for Plugin {
     fn install(&self, wanted: &[(&str, HookHandler)]) {
         // All events have one command: the plugin cannot post by itself.
         let command = wanted.iter().find_map(|(_, handler)| match handler {
-            HookHandler::Command(command) => Some(command),
+            HookHandler::Command(command) => words(command),
             HookHandler::Http { .. } => None,
         });
         let Some(command) = command else { return self.remove(None) };
         let events: Vec<&str> = wanted.iter().map(|(event, _)| *event).collect();
         let filled = |line: &str| {
             if line.starts_with(COMMAND) {
-                format!("{COMMAND}{};\n", serde_json::Value::from(command.as_str()))
+                format!("{COMMAND}{};\n", serde_json::Value::from(command.clone()))
             } else if line.starts_with(LIST) {
                 format!("{LIST}{};\n", serde_json::Value::from(events.clone()))
             } else {
@@ -156,8 +171,26 @@ mod tests {
     }
 
     #[test]
+    fn plugin_of_an_earlier_version_is_known_and_gets_words() {
+        let old = PLUGIN
+            .replace("COMMAND = []", "COMMAND = \"'/a b/subscope' hook --harness opencode\"")
+            .replace("EVENTS = []", "EVENTS = [\"session.idle\"]");
+        let settings = PluginHooks.settings(&old).unwrap();
+        let handler = HookHandler::command(Path::new("/a b/subscope"), &["--harness", "opencode"]);
+        assert_eq!(settings.ours(), [("session.idle".to_owned(), handler.clone())]);
+        settings.install(&[("session.idle", handler)]);
+        let line = "const COMMAND = [\"/a b/subscope\",\"hook\",\"--harness\",\"opencode\"];";
+        assert!(settings.text().contains(line), "{}", settings.text());
+    }
+
+    #[test]
     fn file_of_somebody_else_is_not_taken_for_ours() {
-        for text in ["export const x = 1;\n", "const COMMAND = \"rm -r /\";\nconst EVENTS = [];\n", "{}"] {
+        for text in [
+            "export const x = 1;\n",
+            "const COMMAND = \"rm -r /\";\nconst EVENTS = [];\n",
+            "const COMMAND = [\"rm\"];\nconst EVENTS = [];\n",
+            "{}",
+        ] {
             assert_eq!(PluginHooks.settings(text).err().map(|error| error.line), Some(1), "{text}");
         }
     }

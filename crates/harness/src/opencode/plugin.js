@@ -1,6 +1,6 @@
 // Installed by `subscope hooks install --harness opencode`; `subscope hooks remove --harness opencode` removes it.
 // Tells subscope when OpenCode asks for a permission, and asks before each call of a subagent whether to stop it.
-const COMMAND = "";
+const COMMAND = [];
 const EVENTS = [];
 
 import { spawn } from "node:child_process";
@@ -39,7 +39,7 @@ export const subscope = async ({ client }) => {
   const send = (payload, patience = PATIENCE, started = () => {}) =>
     new Promise((done) => {
       let answer = "";
-      const child = spawn("/bin/sh", ["-c", `exec ${COMMAND}`], { stdio: ["pipe", "pipe", "ignore"] });
+      const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "pipe", "ignore"], windowsHide: true });
       started(child);
       const timer = setTimeout(() => done(""), patience);
       const end = (text) => {

@@ -32,6 +32,7 @@ const EVENTS: &[&str] = &[
 const SETTINGS: SettingsForm = SettingsForm {
     is_grouped: true,
     command: "command",
+    powershell: None,
     timeout: "timeout",
     units_per_second: 1,
     waiting_events: &[],

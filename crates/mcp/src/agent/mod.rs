@@ -34,16 +34,10 @@ use self::{
     call::AgentCall,
     run::{RunAnswer, RunFailure},
 };
-use crate::stdio::{ClientGone, Shutdown};
-
-/// Whether an agent must call `final_answer`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FinalAnswer {
-    /// A run without the call fails.
-    Required,
-    /// Without the call, the last message is the answer.
-    Optional,
-}
+use crate::{
+    FinalAnswer,
+    stdio::{ClientGone, Shutdown},
+};
 
 /// Returns whether a user asked a run to stop, by its session (if known), its id and its start time. May block.
 pub type IsStopRequested = Box<dyn Fn(Option<&str>, &str, Millis) -> bool + Send + Sync>;

@@ -2,13 +2,12 @@
 
 use std::{
     collections::HashMap,
-    ffi::OsString,
     fmt, fs,
-    os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
 };
 
 use subscope_model::{SessionId, SessionRow, Text};
+use subscope_platform::path_from_bytes;
 use subscope_query::ListQuery;
 
 use super::{QueryError, QuestionSender, ask, find_by_id};
@@ -84,8 +83,10 @@ pub(super) fn folder_of_uri(uri: &str) -> Option<PathBuf> {
             }
         }
     }
-    let folder = PathBuf::from(OsString::from_vec(bytes));
-    folder.is_absolute().then_some(folder)
+    // The path of a disk of Windows begins with `/`, too: `/C:/x`.
+    let of_disk = bytes.get(1..).map(<[u8]>::to_vec);
+    let folders = [Some(bytes), of_disk].into_iter().flatten().map(path_from_bytes);
+    folders.into_iter().find(|folder| folder.is_absolute())
 }
 
 /// Resolves symbolic links; of a directory that does not exist, only `.` and `..`.

@@ -1,6 +1,8 @@
 //! Goes to the terminal in which a session runs: finds its process, the terminal of that, and shows it. Nothing is ever
 //! typed there.
 
+#[cfg_attr(windows, path = "evidence_windows.rs")]
+mod evidence;
 mod processes;
 mod terminals;
 

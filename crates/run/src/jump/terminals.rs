@@ -11,13 +11,13 @@ use std::{
     time::Duration,
 };
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
 use subscope_harness::shell_command;
+use subscope_platform::end_process;
 
-use super::processes::{SessionProcess, terminal_of, variable};
+use super::{
+    evidence::{terminal_of, variable},
+    processes::SessionProcess,
+};
 
 /// How long a program may take to show a terminal. They answer within milliseconds; kitty may ask for a password.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -198,7 +198,7 @@ fn answer(command: &mut Command) -> Result<String, String> {
     thread::spawn(move || sender.send(child.wait_with_output()));
     let Ok(output) = receiver.recv_timeout(LIMIT) else {
         // It may have ended meanwhile; then there is nothing to end.
-        let _ = number.map(|number| kill(Pid::from_raw(number), Signal::SIGKILL));
+        number.into_iter().for_each(end_process);
         return Err(format!("{program} does not answer"));
     };
     let output = output.map_err(|error| format!("{program}: {error}"))?;

@@ -1,18 +1,27 @@
 //! Terminal setup and restore (raw mode, alternate screen, mouse), on every exit path.
 
 mod full_screen;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 
 use std::{
     io::{self, Write},
-    process::{Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicI32, Ordering},
-    },
+    process::Stdio,
     time::Duration,
 };
 
 use full_screen::FullScreen;
+#[cfg(unix)]
+use unix as system;
+#[cfg(windows)]
+use windows as system;
+
+#[cfg(unix)]
+pub(super) use unix::SignalListener;
+#[cfg(windows)]
+pub(super) use windows::NoSignals as SignalListener;
 
 use ratatui::{
     Terminal,
@@ -30,7 +39,6 @@ use ratatui::{
     },
     layout::Rect,
 };
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 /// Synchronized output (DEC mode 2026): the terminal shows the frame at once; terminals without it ignore the sequence.
 const BEGIN_FRAME: &str = "\u{1b}[?2026h";
@@ -46,33 +54,6 @@ const MAX_NOTIFICATION: usize = 120;
 /// Time for a clean shutdown after a signal, before the process is ended. The main loop may hang: crossterm 0.29 reads
 /// the end-of-file of a closed terminal for ever, and the host may be busy with a long question.
 const GRACE: Duration = Duration::from_secs(3);
-
-/// Receiver of SIGTERM, SIGHUP, SIGINT and SIGQUIT, polled by the main loop.
-pub(super) struct SignalListener {
-    number: Arc<AtomicI32>,
-}
-
-impl SignalListener {
-    /// Installs the handlers and a thread that ends the process [`GRACE`] after a signal.
-    pub(super) fn listen() -> io::Result<Self> {
-        let number = Arc::new(AtomicI32::new(0));
-        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT])?;
-        let received = Arc::clone(&number);
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let Some(signal) = signals.forever().next() else { return };
-            received.store(signal, Ordering::Release);
-            std::thread::sleep(GRACE);
-            restore();
-            std::process::exit(128 + signal);
-        })?;
-        Ok(Self { number })
-    }
-
-    /// The received signal, if any.
-    pub(super) fn pending(&self) -> Option<i32> {
-        Some(self.number.load(Ordering::Acquire)).filter(|number| *number != 0)
-    }
-}
 
 /// The terminal in full-screen mode; restored on drop.
 pub(super) struct Screen {
@@ -119,10 +100,10 @@ impl Screen {
         Write::flush(out)
     }
 
-    /// Restores the terminal, stops the process (SIGTSTP), and returns to full-screen mode on resume.
+    /// Restores the terminal, stops the process where a shell can continue it, and returns to full-screen mode on resume.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         leave_full_screen()?;
-        signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
+        system::stop()?;
         self.resume()
     }
 
@@ -207,11 +188,7 @@ fn open_in_editor(text: &str, editor: Option<&str>) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.flush()?;
     // Like git: EDITOR is a shell command that may have options.
-    let status = Command::new("sh")
-        .args(["-c", &format!("{editor} \"$1\""), "sh"])
-        .arg(file.path())
-        .stdin(Stdio::inherit())
-        .status()?;
+    let status = system::shell(editor, file.path()).stdin(Stdio::inherit()).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{editor} ended with {status}"))) }
 }
 

@@ -8,12 +8,12 @@
 
 use std::{
     fs::{self, OpenOptions},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
 use subscope_hub::clock;
+use subscope_platform::OpenPolicy as _;
 
 /// Name of the file in the data directory.
 const FILE: &str = "hub.unresponsive";
@@ -57,7 +57,7 @@ impl Breaker {
 
     /// Opens the breaker: the next hooks spool. If the file cannot be written it stays closed.
     pub(super) fn trip(&self) {
-        let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.0);
+        let made = OpenOptions::new().write(true).create(true).truncate(false).private().open(&self.0);
         let now = UNIX_EPOCH + Duration::from_nanos(clock::now_ns());
         // A failure costs only the next hook its deadline.
         let _ = made.and_then(|file| file.set_modified(now));

@@ -2,14 +2,13 @@
 
 use std::{
     io::{self, IoSlice, Read, Write},
-    os::{fd::AsFd, unix::net::UnixStream},
     path::Path,
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use subscope_client::connect_socket;
 use subscope_hub::clock;
+use subscope_platform::{LocalStream, Pollable, Readiness};
 
 /// Deadline of all I/O of a hook.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +29,9 @@ impl PollDeadline {
     }
 
     /// Waits until a file is ready.
-    fn wait(self, with: impl AsFd, what: PollFlags) -> io::Result<()> {
-        loop {
-            let left = Timespec::try_from(self.left()?).map_err(io::Error::other)?;
-            match poll(&mut [PollFd::new(&with, what)], Some(&left)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
+    fn wait(self, with: &impl Pollable, what: Readiness) -> io::Result<()> {
+        while !with.wait_ready(what, self.left()?)? {}
+        Ok(())
     }
 }
 
@@ -55,14 +48,14 @@ impl<T> DeadlineIo<T> {
     }
 }
 
-impl<T: Read + AsFd> Read for DeadlineIo<T> {
+impl<T: Read + Pollable> Read for DeadlineIo<T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.deadline.wait(&self.file, PollFlags::IN)?;
+        self.deadline.wait(&self.file, Readiness::Readable)?;
         self.file.read(buffer)
     }
 }
 
-impl<T: Write + AsFd> Write for DeadlineIo<T> {
+impl<T: Write + Pollable> Write for DeadlineIo<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -71,7 +64,7 @@ impl<T: Write + AsFd> Write for DeadlineIo<T> {
         loop {
             match self.file.write_vectored(parts) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.deadline.wait(&self.file, PollFlags::OUT)?;
+                    self.deadline.wait(&self.file, Readiness::Writable)?;
                 }
                 done => return done,
             }
@@ -83,8 +76,8 @@ impl<T: Write + AsFd> Write for DeadlineIo<T> {
     }
 }
 
-/// Connects to a Unix socket, before the deadline. The stream is non-blocking.
-pub(super) fn connect(path: &Path, deadline: PollDeadline) -> io::Result<UnixStream> {
+/// Connects to a hub's local socket, before the deadline. The stream is non-blocking.
+pub(super) fn connect(path: &Path, deadline: PollDeadline) -> io::Result<LocalStream> {
     let stream = connect_socket(path, deadline.left()?)?;
     stream.set_nonblocking(true)?;
     Ok(stream)

@@ -22,7 +22,6 @@ use std::{
     fs::File,
     hash::{BuildHasher, Hasher},
     io::{self, Read, Write},
-    os::fd::{AsFd, OwnedFd},
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     time::Duration,
@@ -38,6 +37,7 @@ use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_decode::{Dialect, repair_json};
 use subscope_harness::{HookHandler, HookSupport, PROGRAM, SettingsScope, calling_harness, hooks_of};
 use subscope_hub::clock;
+use subscope_platform::duplicate;
 
 use self::breaker::BreakerState;
 pub(crate) use self::{
@@ -228,7 +228,7 @@ fn spool(data: &Path, kind: spool::Kind, delivery: Delivery, body: &[&[u8]]) {
 
 /// Returns stdin without the standard library's buffer, which hides from `poll` what it has read.
 pub(crate) fn unbuffered_stdin() -> io::Result<File> {
-    io::stdin().as_fd().try_clone_to_owned().map(OwnedFd::into)
+    duplicate(&io::stdin())
 }
 
 /// Reads a payload until its end, or until the first deadline if it is whole JSON then, else until the second. It is
@@ -302,6 +302,8 @@ fn random() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
+
     use super::*;
 
     fn args(line: &str) -> Vec<OsString> {

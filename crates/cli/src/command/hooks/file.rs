@@ -4,10 +4,10 @@
 use std::{
     fs::{self, File, OpenOptions, Permissions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
+use subscope_platform::OpenPolicy as _;
 use tempfile::NamedTempFile;
 
 use crate::{config::read_text, prelude::*};
@@ -16,8 +16,15 @@ use crate::{config::read_text, prelude::*};
 const LIMIT_BYTES: u64 = 4 << 20;
 /// Links to follow, as many as Linux does, so that a ring of them ends.
 const LINK_LIMIT: usize = 40;
-/// Mode of a file that only its owner may read.
-pub(in super::super) const PRIVATE: u32 = 0o600;
+
+/// Who may read a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum NewFile {
+    /// Its owner alone.
+    Private,
+    /// All whom the folder and the umask let.
+    Shared,
+}
 
 /// Resolves links: the file to which a dotfile manager links is edited, and the link stays. The file need not exist.
 pub(in super::super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
@@ -45,17 +52,17 @@ pub(in super::super) fn read(path: &Path) -> Result<Option<String>, CliError> {
 
 /// Replaces the text `before`, which the file must still contain: writes a temporary file, syncs it and renames it.
 ///
-/// The mode is kept; a new file gets `new_mode` reduced by the umask. A write of another program between the last check
+/// The mode is kept; a file that was not there is as `new_file` says. A write of another program between the last check
 /// and the rename is lost: file systems offer no way to prevent that.
 pub(in super::super) fn replace(
     path: &Path,
     before: Option<&str>,
     text: &str,
-    new_mode: u32,
+    new_file: NewFile,
 ) -> Result<(), CliError> {
     check_untouched(path, before)?;
     let failed = |error| CliError::write(path.display(), error);
-    let beside = write_beside(path, text, new_mode).map_err(failed)?;
+    let beside = write_beside(path, text, new_file).map_err(failed)?;
     check_untouched(path, before).map_err(|_| touched(path))?;
     beside.persist(path).map_err(|error| failed(error.error))?;
     sync_folder(path);
@@ -91,14 +98,18 @@ fn touched(path: &Path) -> CliError {
     CliError::failed(message).hint("run the command again")
 }
 
-fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<NamedTempFile> {
+fn write_beside(path: &Path, text: &str, new_file: NewFile) -> io::Result<NamedTempFile> {
     let old = fs::metadata(path).ok().map(|metadata| metadata.permissions());
     if old.as_ref().is_some_and(Permissions::readonly) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
     }
     // A private file stays private at every moment.
-    let mode = if old.is_some() { PRIVATE } else { new_mode };
-    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let is_private = old.is_some() || new_file == NewFile::Private;
+    let create = |path: &Path| {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        if is_private { options.private().open(path) } else { options.open(path) }
+    };
     let mut beside =
         tempfile::Builder::new().prefix(".subscope-").suffix(".tmp").make_in(folder_of(path), create)?;
     let file = beside.as_file_mut();
@@ -130,7 +141,7 @@ mod tests {
         let path = folder.path().join("settings.json");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        replace(&path, Some("old"), "new", PRIVATE).unwrap();
+        replace(&path, Some("old"), "new", NewFile::Private).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -142,8 +153,8 @@ mod tests {
         let path = folder.path().join("settings.json");
         fs::write(&path, "theirs").unwrap();
         for error in [
-            replace(&path, Some("old"), "new", PRIVATE).unwrap_err(),
-            replace(&path, None, "new", PRIVATE).unwrap_err(),
+            replace(&path, Some("old"), "new", NewFile::Private).unwrap_err(),
+            replace(&path, None, "new", NewFile::Private).unwrap_err(),
             remove(&path, "old").unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::Failed);
@@ -158,7 +169,7 @@ mod tests {
         let path = folder.path().join("settings.json");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-        assert!(replace(&path, Some("old"), "new", PRIVATE).is_err());
+        assert!(replace(&path, Some("old"), "new", NewFile::Private).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     }
 

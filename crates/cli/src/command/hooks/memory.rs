@@ -5,10 +5,9 @@
 //! took out (an earlier hook or status line).
 
 use std::{
-    fs::{self, DirBuilder},
+    fs,
     hash::Hasher,
     ops::Range,
-    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
 };
 
@@ -17,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 use subscope_harness::HookSupport;
+use subscope_platform::{create_private_folder, path_bytes};
 
 use super::file;
 use crate::{environment::Environment, prelude::*};
@@ -119,7 +119,7 @@ impl Memory {
     ) -> Result<Option<&'static str>, CliError> {
         let Some(before) = self.before(text) else { return Ok(None) };
         if let Some(before) = before {
-            file::replace(target, Some(text), &before, file::PRIVATE)?;
+            file::replace(target, Some(text), &before, file::NewFile::Private)?;
             return Ok(Some("the file is restored"));
         }
         file::remove(target, text)?;
@@ -164,7 +164,7 @@ impl SettingsBackup {
         environment: &Environment,
     ) -> Option<Self> {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-        hasher.write(settings.as_os_str().as_bytes());
+        hasher.write(&path_bytes(settings));
         let name = format!("{:016x}.json", hasher.finish());
         let file = environment.state_folder()?.join(kind.folder()).join(name);
         Some(Self { settings: settings.to_owned(), hooks, kind, file })
@@ -253,11 +253,11 @@ impl SettingsBackup {
     fn keep(&self, memory: &Memory) -> Result<(), CliError> {
         let failed = |error| CliError::write(self.file.display(), error);
         if let Some(folder) = self.file.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+            create_private_folder(folder).map_err(failed)?;
         }
         let text = serde_json::to_string(memory).map_err(|error| failed(error.into()))?;
         let before = file::read(&self.file)?;
-        file::replace(&self.file, before.as_deref(), &text, file::PRIVATE)
+        file::replace(&self.file, before.as_deref(), &text, file::NewFile::Private)
     }
 
     /// Removes the backup. One that cannot be removed is recognized as outdated by its `after_sha256`.

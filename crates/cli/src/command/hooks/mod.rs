@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use subscope_harness::{
     DEFAULT_HOOKED, Harness, HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, PluginSetup,
-    SettingsScope, TOKEN_VARIABLE, Version, hooked, hooks_of,
+    SettingsScope, TOKEN_VARIABLE, Version, hooked, hooks_of, is_own_program,
 };
 
 use subscope_server::IDENTIFIES_TCP_PEERS;
@@ -259,13 +259,13 @@ fn install(args: &InstallArgs, scope: &Scope, context: &Context) -> Result<(), C
                 (None, _) | (_, None) => None,
             };
             shelf.replace(memory.as_ref())?;
-            let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
+            let replaced = file::replace(&scope.target, text.as_deref(), &new, new_file(scope.choice));
             // A change that was not made must not replace the backup of one that was.
             replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
         }
         None => {
             context.warn("the original file cannot be saved; `remove` will remove the hooks only");
-            file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice))?;
+            file::replace(&scope.target, text.as_deref(), &new, new_file(scope.choice))?;
         }
     }
     let done = match had.as_slice() {
@@ -328,8 +328,8 @@ fn advise(scope: &Scope, settings: &dyn HookSettings, context: &Context) {
 }
 
 /// A new settings file of the user may come to hold keys; one of a project is shared.
-pub(super) fn new_mode(choice: SettingsScope) -> u32 {
-    if choice == SettingsScope::Project { 0o666 } else { file::PRIVATE }
+pub(super) fn new_file(choice: SettingsScope) -> file::NewFile {
+    if choice == SettingsScope::Project { file::NewFile::Shared } else { file::NewFile::Private }
 }
 
 /// Checks that the new text has the intended hooks before it is written.
@@ -446,7 +446,7 @@ pub(crate) fn program() -> Result<PathBuf, CliError> {
     let program = program.map_err(|error| CliError::because("cannot find the running program", error))?;
     // Linux appends a note to the path of a program that was replaced in the meantime. With another name our hooks
     // would not be recognized again.
-    let is_known = program.to_str().is_some() && program.file_name().is_some_and(|name| name == PROGRAM);
+    let is_known = program.to_str().is_some_and(is_own_program);
     if is_known && program.is_absolute() && program.is_file() {
         return Ok(program);
     }
@@ -483,7 +483,7 @@ pub(super) fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
         document.remove(before);
         let new = document.text();
         check(scope, &new, &[])?;
-        file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
+        file::replace(&scope.target, Some(&text), &new, file::NewFile::Private)?;
     }
     shelf.iter().for_each(SettingsBackup::forget);
     let done = restored.unwrap_or(OTHERS_KEPT);

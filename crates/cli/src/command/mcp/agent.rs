@@ -12,8 +12,8 @@ use subscope_run::session_of_caller;
 use super::runtime;
 use crate::{
     command::{
+        harness_homes::homes,
         publish::{PARENT_VARIABLE, with_spool, working_folder},
-        run::homes,
     },
     hub_connection::{self, HubConnection, StartPolicy},
     prelude::*,

@@ -1,5 +1,6 @@
 //! `subscope mcp`: MCP servers on stdin and stdout.
 
+#[cfg_attr(windows, path = "agent_absent.rs")]
 mod agent;
 mod query;
 

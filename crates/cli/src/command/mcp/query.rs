@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::runtime;
 use crate::{
     command::{
-        run::homes,
+        harness_homes::homes,
         target::{ReadOptions, load_session},
     },
     hub_connection::VERSION,

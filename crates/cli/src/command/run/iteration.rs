@@ -4,7 +4,6 @@
 use std::{
     fs::File,
     io::{self, IsTerminal},
-    os::fd::AsFd,
     process::{Child, Command, Stdio},
     sync::{
         Arc, PoisonError,
@@ -15,24 +14,27 @@ use std::{
 };
 
 use subscope_export::trace;
-use subscope_harness::{Harness, ObserveMode, RunPlan, acp::Peer, harnesses};
+use subscope_harness::{ObserveMode, RunPlan, acp::Peer};
 use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Tree, Update};
+use subscope_platform::{AsFile, duplicate};
 use subscope_render::render_tree;
 use subscope_run::{
     ADDRESS_VARIABLE, AgentInput, ChildExit, ChildJob, CommandRunError, ConnectionTap, EndedSessions,
-    FollowedSessions, HarnessHome, LineQueue, LineTap, Listener, PostRoute, RecordSessions, RunDriver,
-    RunHandle, SessionFinder, SessionName, WorkingFolder,
+    FollowedSessions, LineQueue, LineTap, Listener, PostRoute, RecordSessions, RunDriver, RunHandle,
+    SessionFinder, SessionName, WorkingFolder,
     forward::{ForwardThread, Undelivered},
     passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
     relay_posts, report_process_end,
 };
 
-use super::{OUTER_RUN, RunSession, name_stamp, printer::Printer, stops};
+use super::{OUTER_RUN, RunSession, name_stamp, stops};
 use crate::{
     command::{
         event_printer::{EventFormat, EventPrinter},
+        harness_homes::homes,
+        printer::Printer,
         target::roots,
     },
     prelude::*,
@@ -338,18 +340,8 @@ fn observe_client(
     Ok(connection)
 }
 
-/// Returns the homes of harnesses whose processes can be found.
-pub(crate) fn homes(context: &Context) -> Vec<HarnessHome> {
-    let variable = |name: &str| context.environment.get(name);
-    let home = |harness: &'static dyn Harness| {
-        let notes = harness.run()?.notes().map(|notes| (notes, notes.folder(&variable)));
-        Some(HarnessHome { harness, notes, roots: harness.roots(&variable) })
-    };
-    harnesses().filter_map(home).collect()
-}
-
-fn own(file: &impl AsFd) -> Result<File, CommandRunError> {
-    file.as_fd().try_clone_to_owned().map(File::from).map_err(CommandRunError::System)
+fn own(file: &impl AsFile) -> Result<File, CommandRunError> {
+    duplicate(file).map_err(CommandRunError::System)
 }
 
 fn spawn<T: Send + 'static>(

@@ -7,7 +7,6 @@
 mod forwarding;
 mod iteration;
 mod plan;
-pub(crate) mod printer;
 mod stops;
 
 use std::{
@@ -27,9 +26,11 @@ use subscope_run::{
     in_foreground,
 };
 
-pub(crate) use self::iteration::homes;
-use self::{plan::LaunchPlan, printer::Printer};
-use super::hooks::{self, version};
+use self::plan::LaunchPlan;
+use super::{
+    hooks::{self, version},
+    printer::Printer,
+};
 use crate::{clock::stamp, prelude::*};
 
 /// Time to wait at the end for a terminal that does not read.
@@ -213,15 +214,11 @@ fn report_not_started(error: CommandRunError, charset: Charset) -> i32 {
     if is_missing { NOT_FOUND } else { NOT_RUN }
 }
 
-/// Whether the arguments are those of the helper process that executes a command once it has the terminal.
-pub(crate) fn is_helper(words: &[OsString]) -> bool {
-    words.first().is_some_and(|word| word == IN_FOREGROUND)
-}
-
-/// Executes the command in this process; returns the exit code if that fails.
-pub(crate) fn exec_command(words: &[OsString]) -> u8 {
-    let error = in_foreground(words.get(1..).unwrap_or_default());
-    u8::try_from(report_not_started(error, Charset::Unicode)).unwrap_or(1)
+/// Executes the command in this process, once it has the terminal, if the arguments are those of the helper process that does
+/// so. Returns the exit code if that fails; `None` for other arguments.
+pub(crate) fn exec_if_helper(words: &[OsString]) -> Option<u8> {
+    let (_, command) = words.split_first().filter(|(word, _)| *word == IN_FOREGROUND)?;
+    Some(u8::try_from(report_not_started(in_foreground(command), Charset::Unicode)).unwrap_or(1))
 }
 
 fn is_interrupted(ended: ChildExit) -> bool {

@@ -27,6 +27,7 @@ use subscope_model::{
     AgentId, ContentLevel, Millis, REMOTE_SCHEMA, RemoteHello, RemoteLine, RemoteMachine, RemoteRequest,
     SessionId, Text, remote_session, remote_tree,
 };
+use subscope_platform::outside_of_group;
 use subscope_store::{DamagedSessions, Location, RemotePosition};
 
 use self::texts::TextFetcher;
@@ -199,8 +200,7 @@ impl RemoteCommand {
         let mut command = Command::new(&program);
         command.args(argv.iter().skip(1)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A Ctrl-C of the hub's terminal reaches the hub alone, which ends the command.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = outside_of_group(&mut command).spawn().map_err(failed)?;
         let (sender, input) = sync_channel(QUEUED_LINES);
         let complaint = Arc::new(Mutex::new(VecDeque::new()));
         let stdin = child.stdin.take();

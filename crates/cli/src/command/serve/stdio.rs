@@ -11,8 +11,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fs,
     io::{self, BufRead, Read, Write},
-    os::unix::fs::MetadataExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -28,6 +27,7 @@ use subscope_model::{
     ContentLevel, FeedItem, LiveView, REMOTE_SCHEMA, RemoteHello, RemoteLine, RemoteRequest, SessionId,
     SessionRow, Snapshot, Text, Tree, Update, iso8601, stable_hash,
 };
+use subscope_platform::{DeviceInode, device_inode, modified_ns};
 use subscope_store::{Access, SessionQueries, SqliteStore};
 
 use self::texts::TextSender;
@@ -251,7 +251,7 @@ fn answer(
 /// The file of this program, to notice that another version has taken its place.
 struct Program {
     path: PathBuf,
-    identity: (u64, i64),
+    identity: (DeviceInode, i64),
 }
 
 impl Program {
@@ -261,9 +261,9 @@ impl Program {
         Some(Self { path, identity })
     }
 
-    fn identity(path: &PathBuf) -> Option<(u64, i64)> {
+    fn identity(path: &Path) -> Option<(DeviceInode, i64)> {
         let metadata = fs::metadata(path).ok()?;
-        Some((metadata.ino(), metadata.mtime()))
+        Some((device_inode(path, &metadata).ok()?, modified_ns(&metadata)))
     }
 
     fn is_replaced(&self) -> bool {

@@ -6,7 +6,9 @@ mod report;
 mod sessions;
 mod whole;
 
-use std::{fs, io::Write as _, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{fs, io::Write as _, path::Path};
+
+use subscope_platform::OpenPolicy as _;
 
 pub(in crate::command) use self::report::VerifyReport;
 use self::sessions::Lists;
@@ -51,7 +53,7 @@ pub(crate) fn run(args: &VerifyArgs, context: &Context) -> Result<(), CliError> 
 
 /// Writes a file that must not exist: never over another file, whose owner may need it.
 fn write_new(path: &Path, text: &str) -> Result<(), CliError> {
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let file = fs::OpenOptions::new().write(true).create_new(true).private().open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| CliError::write(path.display(), error))
 }

@@ -13,21 +13,18 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use subscope_export::SpanId;
 use subscope_model::{Millis, SessionId, event_id};
+use subscope_platform::{OpenPolicy as _, create_private_folder};
 
 /// Most bytes that wait: days of spans. Sessions are read again when there is room, so that nothing is lost above it.
 const MAX_BYTES: u64 = 256 << 20;
-/// Only for their owner.
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 /// A waiting request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +56,7 @@ impl SpanQueue {
     pub(super) fn open(data: &Path, address: &str, now: Millis) -> io::Result<Self> {
         let folder = data.join("otlp").join(&*event_id("otlp", address));
         for folder in ["queue", "sent", "due"].map(|name| folder.join(name)) {
-            DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+            create_private_folder(&folder)?;
         }
         let mark = folder.join("since");
         let since: Option<Millis> = match fs::read(&mark) {
@@ -109,7 +106,7 @@ impl SpanQueue {
         let path = self.folder.join("queue").join(format!("{name}.pb"));
         write_synced(&path, &path.with_extension("new"), request)?;
         let mut noted =
-            OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(self.file("sent", session))?;
+            OpenOptions::new().append(true).create(true).private().open(self.file("sent", session))?;
         noted.write_all(&ids.concat())?;
         let (bytes, spans) = (request.len() as u64, ids.len() as u64);
         self.waiting().push_back(QueuedRequest { path, number, bytes, spans });
@@ -144,7 +141,7 @@ impl SpanQueue {
     /// Notes that a session has news.
     pub(super) fn note_due(&self, session: &SessionId) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        let file = options.write(true).create(true).truncate(true).private();
         file.open(self.file("due", session))?.write_all(session.as_bytes())
     }
 
@@ -179,7 +176,7 @@ fn queued(path: PathBuf, bytes: u64) -> Option<QueuedRequest> {
 /// Writes a file as a whole, by another one that takes its name.
 fn write_synced(path: &Path, unfinished: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file: File = options.write(true).create(true).truncate(true).mode(FILE_MODE).open(unfinished)?;
+    let mut file: File = options.write(true).create(true).truncate(true).private().open(unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(unfinished, path)

@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     io::{self, Write},
-    os::fd::AsFd,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -12,6 +11,8 @@ use std::{
     thread::JoinHandle,
     time::Duration,
 };
+
+use subscope_platform::{AsFile, duplicate};
 
 /// Most bytes of droppable blocks queued for a slow terminal: some thousand blocks, more than anyone scrolls back.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
@@ -40,8 +41,8 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// Starts the thread; it writes to stderr or stdout, bypassing their buffers.
-    pub(crate) fn start(out: &impl AsFd) -> io::Result<Self> {
-        let file = File::from(out.as_fd().try_clone_to_owned()?);
+    pub(crate) fn start(out: &impl AsFile) -> io::Result<Self> {
+        let file = duplicate(out)?;
         #[expect(clippy::disallowed_methods, reason = "`push` bounds it by MAX_QUEUED_BYTES")]
         let (blocks, queue) = mpsc::channel();
         let (progress, written) = mpsc::sync_channel(1);
