@@ -4,7 +4,7 @@ import { ansi, plain } from "../src/lib/ansi";
 import { answerOf } from "../src/lib/compare";
 import { diff } from "../src/lib/diff";
 import { changedFiles } from "../src/lib/files";
-import { count, duration, model, money, seconds } from "../src/lib/format";
+import { base, count, duration, model, money, seconds } from "../src/lib/format";
 import type { Span } from "../src/lib/api";
 import { svg } from "../src/lib/picture";
 import { markdown } from "../src/lib/markdown";
@@ -106,6 +106,7 @@ describe("figures", () => {
     const list = JSON.parse(readFileSync("../fixtures/figures.json", "utf8"));
     expect(list.duration.map(([ms]: [number]) => duration(ms))).toEqual(list.duration.map(([, text]: [number, string]) => text));
     expect(list.tokens.map(([n]: [number]) => count(n))).toEqual(list.tokens.map(([, text]: [number, string]) => text));
+    for (const [path, name] of list.base_names as [string, string][]) expect(base(path)).toBe(name);
     const amounts: [number, boolean, string][] = list.money;
     expect(amounts.map(([micro, floor]) => money(micro, floor))).toEqual(amounts.map(([, , text]) => text));
     for (const [given, name, look, , words] of list.agents as [Partial<Agent>, string, string, string, string | null][]) {

@@ -79,10 +79,10 @@ export function day(ms: number | null | undefined): string {
   return ms === null || ms === undefined ? "" : dayFormat.format(ms);
 }
 
-/** The last part of a path. */
+/** The last part of a path. One of Windows, `C:\\…` or `\\\\…`, has both separators. */
 export function base(path: string | null): string {
   if (!path) return "";
-  const parts = path.split("/").filter((part) => part !== "");
+  const parts = path.split(/^([A-Za-z]:[\\/]|\\\\)/.test(path) ? /[\\/]/ : "/").filter((part) => part !== "");
   return parts.at(-1) ?? path;
 }
 
