@@ -271,7 +271,8 @@ async function run() {
   settle("dark", { "subscope.startHub": true });
   await command("subscope: Open the Page");
   await (await panel()).evaluate(() => (location.hash = "#/s/release-0000?view=feed"));
-  await sleep(1500);
+  // In a browser, the editor writes what it keeps every few seconds, and not when its window is loaded anew.
+  await sleep(12_000);
   await page.reload({ waitUntil: "domcontentloaded" });
   await page.waitForSelector(".monaco-workbench", { timeout: 60_000 });
   await shows(/waits? for you/, "has the hub that the extension has started");
