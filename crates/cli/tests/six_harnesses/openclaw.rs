@@ -60,6 +60,14 @@ impl Lines {
         }));
     }
 
+    /// Adds what OpenClaw itself sends to a chat.
+    fn sends(&mut self, text: &str) {
+        self.message(json!({
+            "role": "assistant", "content": [{"type": "text", "text": text}], "provider": "openclaw",
+            "model": "delivery-mirror", "usage": {"input": 0, "output": 0, "totalTokens": 0}, "stopReason": "stop",
+        }));
+    }
+
     fn says(&mut self, text: &str) {
         self.answer(json!([{"type": "text", "text": text}]), "stop");
     }
@@ -93,16 +101,15 @@ fn fill(env: &TestEnv) {
     let mut job = Lines::of(JOB);
     job.user("[cron:1e5d75bc-4013 daily plan] Write it.\nCurrent time: Thursday\n\nReturn your summary as plain text.");
     job.add(json!({"type": "custom", "customType": "openclaw:prompt-error", "data": {"error": "request timed out"}}));
+    // That it is sent does not make a success of it.
+    job.sends("The job failed.");
 
     let mut reset = Lines::of(RESET);
     reset.user("[Thu 2026-04-02 07:17 GMT+2] an older question");
     reset.says("An answer.");
 
     let mut sent = Lines::of(SENT);
-    sent.message(json!({
-        "role": "assistant", "content": [{"type": "text", "text": "Time to stretch."}], "provider": "openclaw",
-        "model": "delivery-mirror", "usage": {"input": 0, "output": 0, "totalTokens": 0}, "stopReason": "stop",
-    }));
+    sent.sends("Time to stretch.");
 
     let name = |session: &str, ending: &str| env.path(SESSIONS).join(format!("{session}.jsonl{ending}"));
     write(&name(PARENT, ""), parent.text.as_bytes());

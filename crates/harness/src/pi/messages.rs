@@ -46,8 +46,9 @@ pub(super) struct Messages {
     is_openclaw: bool,
     /// Whether a person's prompt began the turn.
     is_asked: bool,
-    /// Whether a turn is at work.
+    /// Whether a turn is at work, and whether one ever was.
     is_at_work: bool,
+    has_worked: bool,
     /// Open calls that start agents: their names.
     calls: HashMap<String, Vec<String>>,
     /// Names of the agents that calls were to start, each with how often.
@@ -163,6 +164,7 @@ impl Messages {
     }
 
     fn turn_start(&mut self, out: &mut Emitter<'_, '_>) {
+        self.has_worked = true;
         if !std::mem::replace(&mut self.is_at_work, true) {
             out.emit_made(Fact::TurnStart);
         }
@@ -291,10 +293,11 @@ impl Messages {
                     out.emit_made(Fact::Message { message_id: None, text });
                 }
             }
-            return match self.is_at_work {
-                true => out.emit_made(Fact::Activity),
-                false => self.end(AgentStatus::Completed, EndEvidence::Notification, (None, None), out),
-            };
+            // It says nothing about how a turn ended. Where there was none, it is all that the session did.
+            if !self.has_worked {
+                self.end(AgentStatus::Completed, EndEvidence::Notification, (None, None), out);
+            }
+            return self.alive(out);
         }
         if !["error", "aborted"].contains(&reason) {
             self.turn_start(out);

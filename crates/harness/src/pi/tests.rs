@@ -244,7 +244,6 @@ fn openclaw_names_what_was_asked_what_failed_and_the_agents_that_it_started() {
         "says request timed out",
         "turn Failed run=false",
         "says sent",
-        "turn Completed run=false",
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     check(openclaw::SESSION, None, &lines, &expected, 0);
